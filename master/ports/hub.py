@@ -114,19 +114,18 @@ class Hub:
             AcceptedConnection(self, port_name, speaks, sock, peer).wait()
 
     async def looked_up(self, peer: Peer) -> Peer:
-        """Return the peer with its account on this machine, if that account gives access."""
+        """Return the peer with its account on this machine, or with why that account gives no access."""
         if self.master.config.local_users is None or not peer.is_here or peer.is_ours or peer.uid is None:
             return peer
-        account = await self._accounts.person(peer.uid)
-        if not account:
-            return peer
+        person = await self._accounts.person(peer.uid)
+        if not person.name:
+            return msgspec.structs.replace(peer, refused=person.refused)
         configs, nodes = self.master.fleet.configs.values(), self.engine.core.inventory.nodes.values()
         active = list(self.engine.core.active())
-        if is_of_tasks(account, configs, nodes, active):
-            return peer
-        return msgspec.structs.replace(
-            peer, account=account, runs_tasks=runs_own_tasks(account, configs, nodes, active)
-        )
+        if is_of_tasks(person.name, configs, nodes, active):
+            return msgspec.structs.replace(peer, refused=Message("account_of_tasks", account=person.name))
+        runs_tasks = runs_own_tasks(person.name, configs, nodes, active)
+        return msgspec.structs.replace(peer, account=person.name, runs_tasks=runs_tasks)
 
     def identify(self, peer: Peer) -> Identify:
         """Return how to identify a peer that has shown no token yet."""

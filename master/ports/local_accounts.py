@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from master.callers.peer import person
+from master.callers.peer import Person, person
 from master.files.threads import Threads
 from wire.errors import MusterError
 
@@ -27,25 +27,25 @@ class LocalAccounts:
     def __init__(self, *, kept_s: float = KEPT_S, patience_s: float = PATIENCE_S) -> None:
         self._kept_s = kept_s
         self._threads = Threads(patience_s=patience_s)
-        self._known: dict[int, tuple[str, float]] = {}
+        self._known: dict[int, tuple[Person, float]] = {}
 
     @property
     def is_asking(self) -> bool:
         """Does somebody wait for the directory service, or hang in it?"""
         return bool(self._threads.running.total())
 
-    async def person(self, uid: int) -> str:
-        """As `peer.person`; "" also where that cannot be found out in time."""
+    async def person(self, uid: int) -> Person:
+        """As `peer.person`; no name also where that cannot be found out in time."""
         loop = asyncio.get_running_loop()
-        name, until = self._known.get(uid, ("", 0.0))
+        found, until = self._known.get(uid, (Person(), 0.0))
         if loop.time() < until:
-            return name
+            return found
         try:
-            name = await self._threads.call("the accounts of this machine", lambda _tick: person(uid))
+            found = await self._threads.call("the accounts of this machine", lambda _tick: person(uid))
         except (MusterError, OSError) as error:
             log.warning("whose account uid %d is cannot be found out: %s", uid, error)
-            return ""
+            return Person()
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[uid] = name, loop.time() + self._kept_s
-        return name
+        self._known[uid] = found, loop.time() + self._kept_s
+        return found

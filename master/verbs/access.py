@@ -67,8 +67,9 @@ class Caller(msgspec.Struct, frozen=True):
     `mentored`: the users whom the caller mentors. `whence`: the key for counting failed log-ins: the address, on this
     machine the account. `is_root`: the caller is root, beside a master that is not. `task`: the task that calls, 0 for
     none. `is_relayed`: the console calls for a user, who may still log in.
-    `barred`: the caller proved to be a user who cannot log in, and why; `user` is None then. `must_log_in`: the caller
-    may be an admin, or a task that an admin submitted with a token which may do less: a log-in shows which.
+    `barred`: why the caller has no access, where we know who it is: a user who cannot log in, a Unix account that is no
+    user's; `user` is None then. `must_log_in`: the caller may be an admin, or a task that an admin submitted with a
+    token which may do less: a log-in shows which.
     """
 
     address: str
@@ -150,7 +151,9 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
     whence = whence_of(peer)
 
     def identify(people: People, now: float) -> Caller:
-        nobody = Caller(peer.address, counted_as=whence, whence=whence)
+        nobody = Caller(
+            peer.address, counted_as=whence, whence=whence, barred=peer.refused if people.is_shared else None
+        )
         if peer.is_ours and (local_admin == "owner" or peer.uid == 0):
             user = people.named(peer.user or "")
             number = 0 if user is None else user.id
@@ -167,7 +170,9 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
             )
         user = people.named(account) if account else None
         if user is None or user.is_owner_only:
-            return nobody
+            if not account or not people.is_shared:
+                return nobody
+            return msgspec.structs.replace(nobody, barred=Message("account_not_added", account=account))
         if (why := why_barred(people, user, now)) is not None:
             return msgspec.structs.replace(nobody, barred=why)
         caller = _as_user(people, user, peer.address, "local", whence=whence)

@@ -77,7 +77,8 @@ class Who(msgspec.Struct, frozen=True):
     """The caller: name (`user`, null without a log-in), `role`, `scopes`, the kind of log-in (`via`), and groups.
     `until`: the end of access (seconds since the epoch, null: no end).
     `is_shared`: whether users were ever added. `quotas`: the bounds of the caller's tasks, and their use. `barred`:
-    why the caller, a known user, cannot log in (disabled, expired); `user` is null then."""
+    why the caller has no access, where that is known (a disabled or expired user, a Unix account that is no user's);
+    `user` is null then."""
 
     user: str | None
     display: str

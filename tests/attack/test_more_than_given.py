@@ -3,6 +3,7 @@ many times."""
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 from pathlib import Path
@@ -295,8 +296,28 @@ def test_no_account_of_the_system_is_a_person(monkeypatch: pytest.MonkeyPatch, u
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     monkeypatch.setattr(pwd, "getpwuid", lambda _uid: pwd.struct_passwd(("ann", "x", uid, 4712, "", "/", "/bin/sh")))
     monkeypatch.setattr(os, "getgrouplist", lambda _name, gid: [gid])
-    assert peer_of.person(uid) == ""
-    assert peer_of.person(4713) == "ann"
+    assert peer_of.person(uid).name == ""
+    assert peer_of.person(4713).name == "ann"
+
+
+@pytest.mark.parametrize(
+    ("uid", "group", "key"),
+    [
+        (999, "users", "account_of_the_system"),
+        (4713, "docker", "account_could_be_anybody"),
+        (4711, "users", ""),
+        (65534, "users", ""),
+    ],
+)
+def test_an_account_that_is_no_proof_is_told_why_unless_it_is_nobodys_or_the_masters(
+    monkeypatch: pytest.MonkeyPatch, uid: int, group: str, key: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: pwd.struct_passwd(("ann", "x", uid, 4712, "", "/", "/bin/sh")))
+    monkeypatch.setattr(os, "getgrouplist", lambda _name, gid: [gid])
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((group, "x", gid, [])))
+    found = peer_of.person(uid)
+    assert (found.name, "" if found.refused is None else found.refused.key) == ("", key)
 
 
 # -- coming in many times ---------------------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ def test_one_command_is_enough_for_a_user_of_the_same_name(folder: Path, lan: st
         done = whoami(lab, people, "alice")
         assert (done.returncode, done.stdout.splitlines()[:1]) == (0, ["user    alice"]), done.stderr
         other = whoami(lab, people, "bob")
-        assert (other.returncode, other.stdout.partition(":")[0]) == (1, "nobody"), other.stderr
+        told = "nobody: your Unix account bob is not a user here. Ask an admin (`muster users add bob`)"
+        assert (other.returncode, other.stdout.partition(", or")[0]) == (1, told), other.stderr
     finally:
         assert lab.close() == []
 

@@ -6,8 +6,16 @@ _ANOTHER_ACCOUNT = (
     'Let its tasks run as another account (in the registry `"driver": "ssh", "ip": "127.0.0.1", "user_name": OTHER`), '
     "or as their owners (an agent that is root, docs/run-as.md)"
 )
+_LOG_IN = "Use `muster login` with a password, or with a link from an admin (`muster users link NAME`)"
 PEOPLE: dict[str, str] = {
     "log_in_first": "nobody knows who you are: `muster login` with a password, or give a token (MUSTER_TOKEN, --token)",
+    "account_not_added": "your Unix account {account} is not a user here. Ask an admin (`muster users add {account}`), "
+    "or use `muster login`",
+    "account_could_be_anybody": "your Unix account {account} is in the group {group}, whose members can become any "
+    f"account of this machine. {_LOG_IN}",
+    "account_of_the_system": "your Unix account {account} has a uid below {first}, as the system's accounts have. "
+    f"{_LOG_IN}",
+    "account_of_tasks": f"tasks of others run as your Unix account {{account}}. {_LOG_IN}",
     "own_account_node": (
         "tasks there run as {account}, the account of the master itself, which commands the queue. Since a second user "
         f"was added, the node takes only admins' tasks. {_ANOTHER_ACCOUNT}. If all other users have left, "

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.callers.peer import Peer
+from master.callers.peer import Peer, Person
 from master.config.config import load_config
 from master.nodes.registry import NodeConfig
 from master.ports import hub, local_accounts
@@ -25,10 +25,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The uids that the directory service was asked for; it knows ann."""
     uids: list[int] = []
 
-    def person(uid: int | None) -> str:
+    def person(uid: int | None) -> Person:
         assert uid is not None
         uids.append(uid)
-        return "ann" if uid == ANN else ""
+        return Person("ann" if uid == ANN else "")
 
     monkeypatch.setattr(local_accounts, "person", person)
     return uids
@@ -37,10 +37,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_an_account_is_asked_for_once_a_while(asked: list[int]) -> None:
     async def story() -> None:
         accounts = LocalAccounts()
-        assert [await accounts.person(uid) for uid in (ANN, 4714, ANN, 4714)] == ["ann", "", "ann", ""]
+        assert [(await accounts.person(uid)).name for uid in (ANN, 4714, ANN, 4714)] == ["ann", "", "ann", ""]
         assert asked == [ANN, 4714]
         forgetful = LocalAccounts(kept_s=0.0)
-        assert [await forgetful.person(ANN) for _ in range(2)] == ["ann", "ann"]
+        assert [(await forgetful.person(ANN)).name for _ in range(2)] == ["ann", "ann"]
         assert asked == [ANN, 4714, ANN, ANN]
 
     run(story())
@@ -49,13 +49,13 @@ def test_an_account_is_asked_for_once_a_while(asked: list[int]) -> None:
 def test_who_is_not_known_in_time_is_nobody_and_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         answer = threading.Event()
-        monkeypatch.setattr(local_accounts, "person", lambda _uid: "ann" if answer.wait() else "")
+        monkeypatch.setattr(local_accounts, "person", lambda _uid: Person("ann" if answer.wait() else ""))
         accounts = LocalAccounts(patience_s=SHORT_S)
-        assert await accounts.person(ANN) == ""
+        assert await accounts.person(ANN) == Person()
         answer.set()
         await settled(lambda: not accounts.is_asking)
         accounts._threads.patience_s = PATIENCE_S
-        assert await accounts.person(ANN) == "ann"
+        assert await accounts.person(ANN) == Person("ann")
 
     run(story())
 
@@ -64,9 +64,9 @@ def test_while_the_directory_service_hangs_others_are_answered(tmp_path: Path, m
     async def story() -> None:
         answer, here = threading.Event(), threading.Event()
 
-        def person(_uid: int | None) -> str:
+        def person(_uid: int | None) -> Person:
             here.set()
-            return "ann" if answer.wait() else ""
+            return Person("ann" if answer.wait() else "")
 
         monkeypatch.setattr(local_accounts, "person", person)
         async with InProcess(tmp_path) as master:
@@ -107,6 +107,7 @@ def test_an_account_as_which_others_tasks_run_here_is_nobody_by_the_kernels_word
             master.place.fleet.configs = {"here": shared}
             a_task_of_bob = await master.peer()
             assert (await a_task_of_bob.call("auth.whoami"))["user"] is None
-            assert (await a_task_of_bob.refusal("user.add", name="eve"))[0] == "unauthenticated"
+            refused = (await a_task_of_bob.answer(a_task_of_bob.ask("user.add", name="eve")))["error"]["data"]
+            assert (refused["code"], refused["key"]) == ("unauthenticated", "account_of_tasks")
 
     run(story())

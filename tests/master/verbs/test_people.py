@@ -20,6 +20,7 @@ from master.ports import hub
 from master.ports.hub import TASKS
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, run
 from tests.waiting import settled
+from wire.message import Message
 
 PASSWORD = "gull kettle 七 orchard"  # noqa: S105
 OTHER = "seven slow lanterns hum"
@@ -206,6 +207,30 @@ def test_the_unix_account_of_a_user_who_cannot_log_in_is_told_why(
             who = await bob.call("auth.whoami")
         assert (who["user"], "bob" in who["barred"]) == (None, True)
         assert (await bob.answer(bob.ask("task.list")))["error"]["data"]["key"] == key
+
+    lab(story)
+
+
+@pytest.mark.parametrize("first", ["ann", None])
+def test_a_unix_account_that_is_no_users_is_told_what_to_do_once_there_are_users(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, first: str | None
+) -> None:
+    keys = ["no_log_ins", "no_log_ins"] if first is None else ["account_not_added", "account_of_tasks"]
+
+    async def story(here: People) -> None:
+        config = here.master.place.config
+        here.master.place.config = msgspec.structs.replace(config, local_users="same name")
+        if first is not None:
+            await here.owner.call("user.add", name=first)
+        bob = KernelPeer("127.0.0.1", is_here=True, account="bob")
+        refused = KernelPeer("127.0.0.1", is_here=True, refused=Message("account_of_tasks", account="bob"))
+        for peer, key in zip([bob, refused], keys, strict=True):
+            with monkeypatch.context() as patched:
+                patched.setattr(hub, "identify", lambda _sock, peer=peer: peer)
+                nobody = await here.master.peer()
+                who = await nobody.call("auth.whoami")
+            assert (who["user"], who["barred"] is not None) == (None, first is not None)
+            assert (await nobody.answer(nobody.ask("task.list")))["error"]["data"]["key"] == key
 
     lab(story)
 
