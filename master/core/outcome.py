@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from master.core.effects import Effect
-from master.core.tasks.task import Change, Task
+from master.core.tasks.task import Change, NotedMove, Task
 from master.core.tasks.transitions import State
 
 Move: TypeAlias = tuple[Task, State, State]
@@ -28,6 +28,10 @@ class Outcome(msgspec.Struct):
     effects: list[Effect]
     nodes: set[str]
     moves: list[Move]
+
+    def noted_moves(self) -> list[NotedMove]:
+        """Return the moves as the journal notes them."""
+        return [(task.id, before, after) for task, before, after in self.moves if before is not after]
 
 
 class Pending:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from master.durable import failpoint, published, snapshot
+from master.durable import failpoint, outbox, published, snapshot
 from master.durable.disk import Disk, SyncFailedError, write_all
 from master.durable.journal import REFUSED
 
@@ -44,17 +44,27 @@ class Compaction:
     4. Rename the drafts, in any order and without a common moment: a task that did not change since the last cut is
        in the same file in both generations, and of one that did the whole journal, still there, has the last word.
     5. Sync the folder. Only now are the records before step 1 not needed.
-    6. Copy the journal from where step 1 saw its end, sync, rename it over the old one, sync the folder. The last of
-       this happens without a pause: a record written to the new file before its name is durable would be lost.
+    6. Copy the journal from where step 1 saw its end, or from a record before it that a consumer of the outbox has not
+       seen, sync, rename it over the old one, sync the folder. The last of this happens without a pause: a record
+       written to the new file before its name is durable would be lost.
     """
 
-    def __init__(self, disk: Disk, folder: Path, journal: Journal, commit: Callable[[], None]) -> None:
-        """`commit`: makes what waits for the journal durable."""
+    def __init__(
+        self,
+        disk: Disk,
+        folder: Path,
+        journal: Journal,
+        commit: Callable[[], None],
+        kept_from: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """`commit`: makes what waits for the journal durable. `kept_from`: see `Outbox`; asked once step 3 is done."""
         self.disk = disk
         self.folder = folder
         self.journal = journal
         self._commit = commit
-        self.written = 0
+        self._kept_from = kept_from
+        self.written = self.kept = 0
+        """Bytes of the drafts; and of the records that the journal keeps for consumers only."""
         self._drafts: dict[str, int] = {}
         self._digests = published.Digests()
         self._start = journal.size
@@ -72,7 +82,9 @@ class Compaction:
         encoded, `record` gets the piece of state that tells what the files will be (`before`: what they are), and then
         `settled` is asked, once each. OSErrors and StoreUnavailableError leave all published files as they are.
         """
-        start = self.journal.synced  # what waits to be written comes behind it
+        # The files before these count while this record is in the journal; any cut takes it away.
+        first = self.journal.first_record()
+        start = self.journal.synced if first is None else first
         try:
             yield from self._write_queues(list(tasks.values()))
             files = published.Published(self._digests.files(), 0, before.files if before else {}, start)
@@ -131,8 +143,9 @@ class Compaction:
 
     def _cut_journal(self) -> Steps:
         name = self.journal.path.name
+        cut = copied = self._cut()
+        self.kept = self._start - cut
         self._draft(name)
-        copied = self._start
         while self.journal.size - copied > LAST_BYTES:
             copied += self._copy(copied)
             yield None
@@ -143,7 +156,15 @@ class Compaction:
         self.disk.sync(self._drafts[name])
         failpoint.reach("compaction.journal_copied")
         self._replace_journal(name)
-        self.journal.continue_in(self._drafts.pop(name), copied - self._start)
+        self.journal.continue_in(self._drafts.pop(name), copied - cut)
+
+    def _cut(self) -> int:
+        """Return how much of the journal's head goes."""
+        kept_from = self._kept_from()
+        wanted = self._start if kept_from is None else kept_from - self.journal.begin
+        if wanted >= self._start:
+            return self._start
+        return self.journal.boundary(max(wanted, self._start - outbox.KEPT_BYTES))
 
     def _replace_journal(self, name: str) -> None:
         """Raises SyncFailedError where nobody can say which file has the name: answers might go into the other one."""

@@ -34,6 +34,9 @@ REFUSED = FULL | {errno.EROFS}
 
 JOURNAL = "journal.jsonl"
 CRC_DIGITS = 8
+HEADER_BYTES = 64
+"""A record's checksum and numbers are in fewer."""
+PIECE_BYTES = 64 * 1024
 WAY_OUT = (
     "start once with `muster up --skip-damaged` (or `python -m master --skip-damaged`): every record that can be read "
     "is used, the file is kept beside, and tasks that may have been started in what is lost are held for you to look at"
@@ -151,7 +154,9 @@ class Journal:
     """The journal's open file and the records that wait to be written to it.
 
     `seq` numbers the last record taken, `synced` the last one on the disk, `size` is the file's length in bytes up to
-    there. After a write that was refused, the records stay and the next `commit` tries again.
+    there. `begin` counts the bytes that were cut off at its head since it was opened; so a record keeps its place,
+    counted from there, when the head is cut. After a write that was refused, the records stay and the next `commit`
+    tries again.
     """
 
     def __init__(self, disk: Disk, path: Path, *, seq: int, size: int) -> None:
@@ -160,6 +165,7 @@ class Journal:
         self.seq = seq
         self.synced = seq
         self.size = size
+        self.begin = 0
         self._waiting: list[bytes] = []
         self._dirty = False
         self._fd = disk.extend(path)
@@ -168,6 +174,11 @@ class Journal:
     def pending(self) -> int:
         """How many records wait for a commit."""
         return len(self._waiting)
+
+    @property
+    def end(self) -> int:
+        """Return where the next record will begin, counted as `begin`."""
+        return self.begin + self.size
 
     @property
     def is_in_place(self) -> bool:
@@ -200,6 +211,7 @@ class Journal:
     def begin_anew(self) -> None:
         """Empty it: a compaction follows at once, and says all that was in it."""
         self.disk.truncate(self._fd, 0)
+        self.begin += self.size
         self.size = 0
         self._dirty = False
 
@@ -209,6 +221,23 @@ class Journal:
         if not data:
             raise OSError(errno.ESTALE, f"{self.path} was cut by somebody")
         return data
+
+    def first_record(self) -> int | None:
+        """Return the number of the record at the head of the file; None if there is none. Raises OSError."""
+        words = self.disk.read_open(self._fd, 0, min(HEADER_BYTES, self.size)).split(b" ", 2)
+        return int(words[1]) if len(words) > 1 and words[1].isdigit() else None
+
+    def boundary(self, offset: int) -> int:
+        """Return where the first record begins at or behind this offset. Raises OSError."""
+        if offset <= 0:
+            return 0
+        at = offset - 1  # so that a record that begins at the offset itself is found
+        while at < self.size:
+            data = self.read(at, min(PIECE_BYTES, self.size - at))
+            if (found := data.find(b"\n")) >= 0:
+                return at + found + 1
+            at += len(data)
+        return self.size
 
     def cut_tail(self) -> None:
         """Cut the file to `size`, durably: what a power cut left behind it goes."""
@@ -267,6 +296,7 @@ class Journal:
         """Go on in another file, which has taken this one's name and holds its last `size` bytes, synced."""
         self.disk.close(self._fd)
         self._fd = fd
+        self.begin += self.size - size
         self.size = size
         self._dirty = False
 

@@ -8,6 +8,7 @@ change means; it numbers changes, keeps them, and gives back the newest of every
     state.json                                     the next id, pieces of state, answered requests
     journal.jsonl                                  records since those were written
     journal.torn journal.damaged                   what starts cut off the journal's end, or could not read
+    outbox/NAME                                    how far a consumer of moves has come
     queues.sums ids                                what the queue files were; which ids were given, and promised
     before-5/                                      what the folder was in the format before this one
     history/YYYY-MM.jsonl                          tasks that were moved out, by the month in which they ended (UTC)
@@ -26,7 +27,7 @@ import msgspec
 from master.core.people import marks
 from master.core.people.marks import END_ACCESS
 from master.core.tasks.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
-from master.durable import failpoint, history, legacy, published, salvage, snapshot
+from master.durable import failpoint, history, legacy, outbox, published, salvage, snapshot
 from master.durable.compaction import Compaction
 from master.durable.disk import Disk, SyncFailedError, publish
 from master.durable.ids import Promised
@@ -36,7 +37,7 @@ from master.durable.witness import Witness
 from wire.errors import LockedError, StoreCorruptError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
 __all__ = [
@@ -85,6 +86,7 @@ class Store:
         self._witness = Witness(disk, witness, folder)
         self._promised = Promised(disk, folder, self._witness)
         self.disk = disk
+        self.outbox = outbox.Outbox(disk, folder / outbox.FOLDER)
         self.fault: str | None = None
         self.is_older_copy = False
         self.notes: list[str] = []
@@ -124,6 +126,7 @@ class Store:
         if self._journal is not None:
             if not self.is_older_copy:
                 self._witness.stood(self._journal.synced)
+            self.outbox.close()
             self._journal.close()
             self._journal = None
         try:
@@ -174,6 +177,12 @@ class Store:
             self._state_changed = True
             self._marks_changed = self._marks_changed or not change.state.keys().isdisjoint(marks.KEPT)
         return journal.append(_encode_change(change))
+
+    def serve(self, consumers: Collection[str]) -> None:
+        """Let these read the moves of tasks from now on, by `outbox`. Called once, before the first change."""
+        if self.outbox.begin(consumers, self.journal, self._state.get(outbox.PIECE)):
+            self.append(Change(state={outbox.PIECE: self.outbox.floor()}))
+        self.notes += self.outbox.notes
 
     def commit(self) -> None:
         """Make everything that was appended durable: one write, one sync.
@@ -318,11 +327,12 @@ class Store:
         None means "let others run"; a callable is work that blocks, to be run (in a thread) before the next step.
         Raises StoreUnavailableError when the disk refuses: the drafts are removed and the journal stays whole.
         """
-        run = Compaction(self.disk, self.folder, self.journal, self._commit_journal)
+        run = Compaction(self.disk, self.folder, self.journal, self._commit_journal, lambda: self.outbox.kept_from)
         before = published.decode(self._state.get(published.PIECE))
 
         def record(piece: msgspec.Raw) -> None:
-            self.append(Change(state={published.PIECE: piece}))
+            floor = {outbox.PIECE: self.outbox.floor()} if self.outbox.is_read else {}
+            self.append(Change(state={published.PIECE: piece, **floor}))
 
         def settled() -> snapshot.Settled:
             following = max(next_id, self._highest_id + 1)
@@ -337,10 +347,10 @@ class Store:
             self._compact_from = self.journal.size + COMPACT_BYTES
             self.fault = str(error)
             raise
-        self._plan_compaction(run.written)
+        self._plan_compaction(run.written, run.kept)
 
-    def _plan_compaction(self, snapshot_bytes: int) -> None:
-        self._compact_from = max(COMPACT_BYTES, snapshot_bytes // 2)
+    def _plan_compaction(self, snapshot_bytes: int, kept: int = 0) -> None:
+        self._compact_from = kept + max(COMPACT_BYTES, snapshot_bytes // 2)
 
     def archive(self, tasks: list[Task]) -> None:
         """Add ended tasks to the history of their months, durably. The caller then forgets them (a tombstone each).

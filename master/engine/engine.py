@@ -225,6 +225,8 @@ class Engine:
             return
         try:
             if outcome.change:
+                if self.store.outbox.is_read and outcome.moves:
+                    outcome.change.moves = outcome.noted_moves()
                 self.core.number(self.store.append(outcome.change) + 1)
         except Exception:
             log.critical("the master met a defect and ends; tasks run on; start it again", exc_info=True)

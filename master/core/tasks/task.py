@@ -26,7 +26,7 @@ its node could not start, for a fault of the node's own: its owner has nothing t
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -443,16 +443,22 @@ def merge_pieces(state: dict[str, msgspec.Raw], change: Mapping[str, msgspec.Raw
             state[name] = piece
 
 
+NotedMove: TypeAlias = tuple[int, TaskState | None, TaskState | None]
+"""A move as the journal notes it: the task's id, its state before and its state after; see `outcome.Move`."""
+
+
 class Change(msgspec.Struct, omit_defaults=True):
     """The content of one journal record, all of it or nothing: whole tasks, tombstones, whole pieces of state, answers.
 
-    `answered` maps a client's request_id to the result that it got, so that a retry gets it again.
+    `answered` maps a client's request_id to the result that it got, so that a retry gets it again. `moves`: which tasks
+    changed their state, in order; not there where nobody reads them (`durable/outbox`).
     """
 
     tasks: list[Task] = []
     gone: list[int] = []
     state: dict[str, msgspec.Raw] = {}
     answered: dict[str, msgspec.Raw] = {}
+    moves: list[NotedMove] | msgspec.UnsetType = msgspec.UNSET
 
     def __bool__(self) -> bool:
         return bool(self.tasks or self.gone or self.state or self.answered)
