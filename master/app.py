@@ -34,7 +34,7 @@ from master.drivers.report import ReportServer
 from master.durable import failpoint
 from master.durable.disk import OsDisk
 from master.durable.legacy import Places
-from master.durable.store import Permit, Store
+from master.durable.store import Image, Permit, Store
 from master.durable.witness import witness_path
 from master.edited_files.ownership import user_name
 from master.engine.engine import Engine
@@ -214,7 +214,7 @@ class Master:
             permit=self._permit,
             witness=witness_path(self.config.server_log),
         )
-        image = store.open()
+        image = self._take_up(store)
         self.audit.stay()
         self._begin_secrets()  # those of a master that runs there are its own
         self._say_beside_conf()
@@ -283,6 +283,12 @@ class Master:
             news.close()
             self.audit.close()
 
+    def _take_up(self, store: Store) -> Image:
+        """Load the queue, and let the lab's hooks read what becomes of it."""
+        image = store.open()
+        store.serve([f"hooks.{event}" for event in self.config.hooks.commands])
+        return image
+
     def _directory(self) -> Directory | None:
         """That of the lab, if it has one. Raises ConfigError."""
         if self.config.ldap is None:
@@ -306,18 +312,16 @@ class Master:
     @asynccontextmanager
     async def _hooks(self, engine: Engine) -> AsyncIterator[None]:
         """Run the lab's commands at events, until the body ends."""
-        words = self.config.hooks.on_gpus_free
-        if not words:
+        if not self.config.hooks.commands:
             yield
             return
-        from master.watchers.gpus_free import GpusFree  # noqa: PLC0415  (as for a directory)
-        from master.watchers.hook_command import HookCommand  # noqa: PLC0415
+        from master.watchers.hooks import Hooks  # noqa: PLC0415  (as for a directory)
 
-        watcher = GpusFree(engine, HookCommand("hooks.gpus_free", words))
+        hooks = Hooks(engine, self.config.hooks.commands)
         try:
             yield
         finally:
-            await watcher.close()
+            await hooks.close()
 
     def _hub(self, engine: Engine, tls: Tls, reports: ReportServer) -> Hub:
         limits, desktop = port_limits(self.config), self.config.desktop_client

@@ -159,14 +159,17 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hooks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The lab's own commands, by event: the path of a program and its arguments. `gpus_free`: GPUs have become free."""
+    """The lab's own commands, by event: the path of a program and its arguments. `gpus_free`: GPUs have become free;
+    `task_started`, `task_ended`: tasks have."""
 
     gpus_free: tuple[str, ...] | str | None = None
+    task_started: tuple[str, ...] | str | None = None
+    task_ended: tuple[str, ...] | str | None = None
 
     @property
-    def on_gpus_free(self) -> tuple[str, ...]:
-        """The words of that command; none where nobody is to be told. Of what was checked, it is a list."""
-        return () if self.gpus_free is None or isinstance(self.gpus_free, str) else self.gpus_free
+    def commands(self) -> dict[str, tuple[str, ...]]:
+        """Return the words of the commands that are set, by event. Of what was checked, each is a list."""
+        return {event: words for event, words in msgspec.structs.asdict(self).items() if isinstance(words, tuple)}
 
 
 class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
 """Give one consumer the moves that it wants, from the outbox, in order and at least once.
 
 Owns when the outbox is read, how many events go together, and the pauses after a failure. While a delivery fails, later
-events wait. What a delivery is, and whether it went well, is the consumer's.
+events wait. The consumer knows what a delivery is, and whether it went well.
 """
 
 from __future__ import annotations

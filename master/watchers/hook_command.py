@@ -35,12 +35,14 @@ class HookCommand:
         self._longest_s = longest_s
         self._fault: str | None = None
 
-    async def run(self, said: bytes) -> None:
-        """Run it once with this on its stdin. A failure is told in the log, once for as long as it stays the same."""
+    async def run(self, said: bytes) -> bool:
+        """Run it once with this on its stdin; return whether it ended with 0. A failure is told in the log, once for as
+        long as it stays the same."""
         fault = await self._fault_of(said)
         if fault is not None and fault != self._fault:
             log.warning("%s (%s): %s", self._key, self._words[0], fault)
         self._fault = fault
+        return fault is None
 
     async def _fault_of(self, said: bytes) -> str | None:
         ear = Ear()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,22 @@ def test_a_command_is_told_what_falls_free_and_a_fault_or_a_hang_of_it_holds_up_
         ends(client, lab, "d", begins(client, lab, "d", 1))
     lab.stop_master()
     until("it went with the master", lambda: not any(Path("/proc", pid).exists() for pid in pids))
+
+
+def test_what_a_killed_master_could_not_tell_the_next_one_tells(lab: Lab) -> None:
+    hooked(lab)
+    (lab.folder / "hang").touch()
+    lab.start()
+    with lab.client() as client:
+        ends(client, lab, "a", begins(client, lab, "a", 2))
+    pids = until("it hangs", lambda: text_of(lab.folder / "pids")).split()
+    lab.kill_master()
+    for pid in pids:
+        os.kill(int(pid), signal.SIGKILL)
+    (lab.folder / "hang").unlink()
+    lab.start()
+    again = until("it is told again", lambda: told(lab)[1:])
+    assert again[0]["gpus"] == told(lab)[0]["gpus"] == [{"node": "node0", "gpus": [0, 1]}]
 
 
 def text_of(path: Path) -> str:
