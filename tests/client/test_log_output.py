@@ -51,12 +51,20 @@ def keep(master: FakeMaster, log: bytes, *, is_ended: bool = True) -> None:
         ({"state": "held"}, "task 7 is held and has written nothing yet; `muster why 7`"),
         ({"state": "starting"}, "task 7 is starting and has written nothing yet; `muster why 7`"),
         ({"state": "cancelled"}, "task 7 ended before it started (cancelled): it has written nothing"),
+        (
+            {"state": "failed", "reason": "no folder", "attempts": [{"no": 1, "started_at": None}]},
+            "task 7 ended before it started (failed, no folder): it has written nothing",
+        ),
+        (
+            {"state": "waiting", "attempts": [{"no": 1, "started_at": None}]},
+            "task 7 is waiting and has written nothing yet; `muster why 7`",
+        ),
     ],
 )
 def test_what_a_task_that_has_not_started_lacks_is_told_on_stderr(
     fields: dict[str, Any], told: str, master: FakeMaster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    master.verbs["task.show"] = lambda params: task(params["id"], attempts=[], **fields)
+    master.verbs["task.show"] = lambda params: task(params["id"], **{"attempts": [], **fields})
     keep(master, b"")
     for words in ([], ["-n", "5"], ["--collapse"]):
         master.verbs["log.read"] = _collapsed if "--collapse" in words else master.verbs["log.read"]
@@ -81,7 +89,7 @@ def test_of_a_task_that_ran_or_runs_nothing_is_told_for_a_log_that_is_empty(
     keep(master, b"")
     assert main(["logs", "7"]) == 0
     assert capsys.readouterr() == ("", "")
-    master.verbs["task.show"] = lambda params: task(params["id"], "waiting", attempts=[{"no": 1}])
+    master.verbs["task.show"] = lambda params: task(params["id"], "waiting", attempts=[{"no": 1, "started_at": 1.0}])
     keep(master, LOG)
     assert main(["logs", "7"]) == 0
     assert capsys.readouterr().err == "", "it waits to be tried again, and this is what it wrote before"

@@ -157,9 +157,10 @@ def _tell_nothing(context: Context) -> bool:
     if state["size"]:
         return False
     task = context.client.show(task_id)
-    if task["started_at"] is None and not task.get("attempts"):
+    if all(one["started_at"] is None for one in (task, *task.get("attempts", ()))):
         if task["state"] in ENDED:
-            context.note(f"task {task_id} ended before it started ({task['state']}): it has written nothing")
+            how = harmless(task["state"] + (f", {task['reason']}" if task["reason"] else ""))
+            context.note(f"task {task_id} ended before it started ({how}): it has written nothing")
         else:
             context.note(f"task {task_id} is {task['state']} and has written nothing yet; `muster why {task_id}`")
         return True
