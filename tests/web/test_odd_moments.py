@@ -99,6 +99,28 @@ def test_the_way_back_leads_to_the_list_as_it_was(seen: Visit, lab: Lab) -> None
     expect(seen.page.locator(".task-id")).to_have_text(str(number))
 
 
+PRESS_C = """
+new MutationObserver(function () {
+  if (!document.querySelector(".task-head")) return;
+  this.disconnect();
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "c", bubbles: true }));
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+def test_a_key_holds_as_soon_as_what_it_is_for_is_shown(seen: Visit, lab: Lab) -> None:
+    """The page may be drawn after its task has come, and then is whole when it is drawn first."""
+    with lab.client() as client:
+        number = client.submit(["true"], name="at once", hold=True)
+    seen.page.add_init_script(PRESS_C)
+    seen.go(f"tasks/{number}")
+    expect(seen.page.locator("dialog[open]")).to_be_visible()
+    seen.go("queue")
+    seen.page.evaluate(PRESS_C)
+    seen.page.evaluate("id => document.querySelector(`a[href$='tasks/${id}']`).click()", number)
+    expect(seen.page.locator("dialog[open]")).to_be_visible()
+
+
 def test_of_two_tabs_the_second_is_told_what_the_first_did(seen: Visit, lab: Lab) -> None:
     with lab.client() as client:
         number = client.submit(["true"], name="of both", hold=True)

@@ -1,7 +1,7 @@
 // The keyboard: pages say which keys do what, the newest first. Nothing is taken from who writes into a field, or from
 // the browser's own keys. `g` begins a word of two letters.
 
-import { useEffect, useRef } from "./html.js";
+import { useLayoutEffect, useRef } from "./html.js";
 
 /** @typedef {{does: (event: KeyboardEvent) => void, says: string}} Key `says`: the key of the words in the help */
 
@@ -43,13 +43,13 @@ function pressed(event) {
 addEventListener("keydown", pressed);
 
 /**
- * These keys hold while the caller is on the page.
+ * These keys hold while the caller is on the page, from the moment in which it is drawn: a plain effect comes later.
  * @param {Record<string, Key>} keys
  */
 export function useKeys(keys) {
   const layer = useRef({ keys });
   layer.current.keys = keys;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const mine = layer.current;
     layers.push(mine);
     return () => {
