@@ -97,16 +97,25 @@ class NodeVerbs(Caller):
         attempts: list[UnknownAttempt] = self.call("node.attempts", {"name": name})
         return attempts
 
-    def adopt_attempt(self, name: str, launch_id: str, gpus: Iterable[int] | None = None) -> Task:
-        """Make such an attempt a task again. `gpus` (indices): which it has, where nobody knows."""
-        which = {} if gpus is None else {"gpus": list(gpus)}
-        params = {"name": name, "launch_id": launch_id, **which}
+    def adopt_attempt(
+        self, name: str, launch_id: str, gpus: Iterable[int] | None = None, *, owner: str | None = None
+    ) -> Task:
+        """Make such an attempt a task again. `gpus` (indices): which it has, where nobody knows; `owner`: the user
+        whose task it is."""
+        params: dict[str, Any] = {"name": name, "launch_id": launch_id}
+        params |= {} if gpus is None else {"gpus": list(gpus)}
+        params |= {} if owner is None else {"owner": owner}
         task: Task = self.call("node.adopt", params, repeatable=False)
         return task
 
     def end_attempt(self, name: str, launch_id: str) -> UnknownAttempt:
         """Have such an attempt ended; it is listed until its node says that it is over."""
         attempt: UnknownAttempt = self.call("node.end_attempt", {"name": name, "launch_id": launch_id})
+        return attempt
+
+    def dismiss_attempt(self, name: str, launch_id: str) -> UnknownAttempt:
+        """Leave such an attempt alone, and let it hold no GPU but those on which it is seen to compute."""
+        attempt: UnknownAttempt = self.call("node.dismiss_attempt", {"name": name, "launch_id": launch_id})
         return attempt
 
     def stop_agents(self, nodes: Iterable[str] = ()) -> AgentsDone:

@@ -437,7 +437,7 @@ class UnknownAttempt(TypedDict):
     """An attempt on a `node` whose records the lab lost, so that no task knows it. `task`: the id of the task whose it
     was, as its launch id says; `account`: as which it runs, "" for the agent's own; `gpus`: None where nobody knows
     which it has. `started_at` and `since`, when the master first heard of it: seconds since the epoch. `ended_by`:
-    who had it ended."""
+    who had it ended; `dismissed_by`: who said that it is to hold nothing."""
 
     node: str
     launch_id: str
@@ -450,6 +450,7 @@ class UnknownAttempt(TypedDict):
     since: float
     log_path: str | None
     ended_by: str | None
+    dismissed_by: str | None
 
 
 class Key(TypedDict):

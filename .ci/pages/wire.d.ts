@@ -1039,6 +1039,7 @@ export interface UnknownAttempt {
   since: number;
   log_path: string | null;
   ended_by: string | null;
+  dismissed_by: string | null;
 }
 
 export interface Unstarted {

@@ -21,7 +21,7 @@ def unknown_table(found: list[UnknownAttempt], room: int | None) -> str:
 
 def _row(one: UnknownAttempt) -> list[str]:
     gpus = "unknown" if one["gpus"] is None else ",".join(map(str, one["gpus"])) or "-"
-    state = "ending" if one["ended_by"] else "held"
+    state = "ending" if one["ended_by"] else "dismissed" if one.get("dismissed_by") else "held"
     started = one["started_at"]
     return [
         harmless(one["launch_id"]),

@@ -236,6 +236,7 @@ class Core:
 
     def _hand_on_unknown(self, adoption: Adoption) -> None:
         self.unknown_on, self.end_unknown, self.adopt = self._unknown.on, self._unknown.end, adoption.adopt
+        self.dismiss_unknown = self._unknown.dismiss
 
     def _hand_on_nodes(
         self, nodes: Nodes, notes: Notes, *, health: Health, gpus: Gpus, machines: Machines, giving_up: GivingUp

@@ -23,12 +23,19 @@ class EndAttempt(OneNode, forbid_unknown_fields=True):
     launch_id: LaunchId
 
 
+class DismissAttempt(OneNode, forbid_unknown_fields=True):
+    """node.dismiss_attempt: `name`: the node; `launch_id`: which attempt there."""
+
+    launch_id: LaunchId
+
+
 class Adopt(OneNode, forbid_unknown_fields=True):
     """node.adopt: `name`: the node; `launch_id`: which attempt there; `gpus`: by index those that it has, where nobody
-    knows."""
+    knows; `owner`: the user whose task it is, without that the one as whose account it runs, or else the caller."""
 
     launch_id: LaunchId
     gpus: Gpus | None = None
+    owner: str | None = None
 
 
 class UnknownAttemptView(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +43,8 @@ class UnknownAttemptView(msgspec.Struct, frozen=True, kw_only=True):
     says none; `name`: the task's, "" where nobody knows; `account`: as which it runs, "": the agent's own. `gpus`: by
     index, null where nobody knows: then its node takes no new tasks. `pid`: its command's, null before that runs.
     `started_at`, by the node's clock, and `since`, when the master first heard of it: seconds since the epoch.
-    `log_path`: null where nobody knows. `ended_by`: who had it ended, null for nobody."""
+    `log_path`: null where nobody knows. `ended_by`: who had it ended, null for nobody; `dismissed_by`: who said that it
+    is to hold nothing."""
 
     node: str
     launch_id: str
@@ -49,6 +57,7 @@ class UnknownAttemptView(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     log_path: str | None
     ended_by: str | None
+    dismissed_by: str | None
 
 
 def of_node(context: Context, params: OneNode) -> list[UnknownAttemptView]:
@@ -64,6 +73,13 @@ def end(context: Context, params: EndAttempt) -> UnknownAttemptView:
     return _view(params.name, one)
 
 
+def dismiss(context: Context, params: DismissAttempt) -> UnknownAttemptView:
+    """Leave such an attempt alone, and let it hold no GPU but those on which it is seen to compute."""
+    core = context.core
+    one = context.change(lambda: core.dismiss_unknown(params.name, params.launch_id, context.user), grows=False)
+    return _view(params.name, one)
+
+
 async def adopt(context: Context, params: Adopt) -> TaskView:
     """Make such an attempt a task again, of the same id where that is free."""
     core = context.core
@@ -76,6 +92,7 @@ async def adopt(context: Context, params: Adopt) -> TaskView:
             by=context.user,
             now=context.now,
             log_folder=str(context.master.log_folder),
+            owner=params.owner,
             is_archived=is_archived,
         )
     )
@@ -108,4 +125,5 @@ def _view(node: str, one: UnknownAttempt) -> UnknownAttemptView:
         since=one.since,
         log_path=one.log_path or None,
         ended_by=one.ended_by or None,
+        dismissed_by=one.dismissed_by or None,
     )

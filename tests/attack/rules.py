@@ -135,6 +135,7 @@ node.lost           admin   nodes    -
 node.attempts       admin   nodes    -
 node.adopt          admin   nodes    -
 node.end_attempt    admin   nodes    -
+node.dismiss_attempt admin  nodes    -
 agent.stop          admin   nodes    -
 agent.start         admin   nodes    -
 agent.restart       admin   nodes    -

@@ -524,7 +524,7 @@ def unknown(**more: Any) -> dict[str, Any]:
         "gpus": [0, 2],
         "pid": 7,
     }
-    times = {"started_at": 1e9, "since": 2e9, "log_path": "/logs/3.log", "ended_by": None}
+    times = {"started_at": 1e9, "since": 2e9, "log_path": "/logs/3.log", "ended_by": None, "dismissed_by": None}
     return {**known, **times, **more}
 
 
@@ -568,7 +568,41 @@ def test_an_attempt_is_adopted_at_once_and_ended_only_with_a_yes(
     assert master.asked("node.end_attempt") == [{"name": "a", "launch_id": "3.1.x"}]
 
 
-@pytest.mark.parametrize("words", [["--gpu", "0"], ["--end", "x", "--gpu", "0"], ["--end", "x", "--adopt", "y"]])
+def test_an_attempt_is_dismissed_only_with_a_yes_and_shown_as_that(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master.verbs["node.dismiss_attempt"] = lambda _: unknown(dismissed_by="ada")
+    master.verbs["node.attempts"] = lambda _: [unknown(dismissed_by="ada")]
+    with Path(os.devnull).open() as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        assert main(["node", "attempts", "a", "--dismiss", "3.1.x"]) == 1
+    assert master.asked("node.dismiss_attempt") == []
+    assert main(["node", "attempts", "a", "--dismiss", "3.1.x", "--yes"]) == 0
+    assert master.asked("node.dismiss_attempt") == [{"name": "a", "launch_id": "3.1.x"}]
+    capsys.readouterr()
+    assert main(["node", "attempts", "a"]) == 0
+    told = capsys.readouterr()
+    assert "dismissed" in told.out
+    assert told.err == ""
+
+
+def test_an_attempt_is_adopted_for_the_user_who_is_named(master: FakeMaster) -> None:
+    master.verbs["node.adopt"] = lambda _: task(3, owner="li")
+    assert main(["node", "attempts", "a", "--adopt", "3.1.x", "--owner", "li"]) == 0
+    assert master.asked("node.adopt") == [{"name": "a", "launch_id": "3.1.x", "owner": "li"}]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--gpu", "0"],
+        ["--end", "x", "--gpu", "0"],
+        ["--end", "x", "--adopt", "y"],
+        ["--dismiss", "x", "--end", "x"],
+        ["--owner", "li"],
+        ["--end", "x", "--owner", "li"],
+    ],
+)
 def test_what_does_not_go_together_about_attempts_is_refused(
     master: FakeMaster, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:

@@ -87,6 +87,7 @@ ERRORS: dict[str, str] = {
     ),
     "unknown_is_ending": "attempt {launch} is to end, for {by} said so",
     "unknown_not_begun": "attempt {launch} on {node} has not begun yet: look again in a moment, or end it",
+    "unknown_has_owner": "attempt {launch} is of task {id}, which is in the queue and is of {owner}: leave --owner out",
     "unknown_is_known": "attempt {launch} is one of a task already",
     "unknown_gpus": (
         "nobody can say which GPUs attempt {launch} has: look on {node} (`nvidia-smi`), and name them with `--gpu`"

@@ -55,10 +55,13 @@ class Adoption:
         by: str,
         now: float,
         log_folder: str,
+        owner: str | None = None,
         is_archived: bool = False,
     ) -> Task:
-        """The task that it is from now on. `gpus`: which it has, where nobody knows; `is_archived`: the monthly files
-        hold a task of its id. Raises NotFoundError, ConflictError."""
+        """The task that it is from now on. `gpus`: which it has, where nobody knows; `owner`: the user whose task it
+        is, None for the one whose account it has; `is_archived`: the monthly files hold a task of its id. Raises
+        NotFoundError, ConflictError."""
+        named = None if owner is None else self._people.find(owner).name
         node = self._nodes.find(name)
         one = self._unknown.find(name, launch_id)
         held = self._gpus(node, one, gpus)
@@ -66,6 +69,8 @@ class Adoption:
         started_at = sane(one.started_at or now, 0.0, now, self._nodes.clock_of(name))
         task = self._queued(node, one, part)
         if task is not None:
+            if named not in (None, task.owner):
+                raise ConflictError(Message("unknown_has_owner", launch=launch_id, id=task.id, owner=task.owner))
             self._unknown.release(name, one)
             self._dependencies.drop(task)
             task.attempt, task.allocation, task.started_at = max(task.attempt + 1, _number(one)), [part], started_at
@@ -78,7 +83,7 @@ class Adoption:
             id=task_id if is_free else 0,
             command=COMMAND,
             name=one.name,
-            owner=self._owner(node, one, by),
+            owner=named or self._owner(node, one, by),
             state=TaskState.RUNNING,
             gpus=len(held),
             log_path=_log(one, log_folder),

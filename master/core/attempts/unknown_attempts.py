@@ -1,5 +1,6 @@
 """Attempts that run on nodes and of which the lab lost the records: each is left alone, and keeps its GPUs, until an
-admin has adopted it as a task or ended it.
+admin has adopted it as a task, ended it, or dismissed it: then it is left alone, and holds no GPU on which it is not
+seen to compute.
 
 Pure. An attempt counts as such only where the lab cannot have given it up: a task that is known keeps the launch ids of
 its attempts, so what was cancelled, lost with its node or replaced is known, and is a remnant. Of what is not known it
@@ -22,7 +23,7 @@ from master.core.outcome import Pending
 from master.core.tasks.task import FIRST_FOREIGN_ID, Task, TaskState, give_reason
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import Event, allows
-from wire.errors import NotFoundError
+from wire.errors import ConflictError, NotFoundError
 from wire.message import Message
 
 PIECE = "unknown_attempts:"
@@ -41,8 +42,8 @@ DIGITS = 18
 class UnknownAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of them, as its agent tells it. `login`: the account whose agent that is; `since`: when it was first told, in
     seconds since the epoch, as `started_at` is, by the node's clock. `gpus`: indices; None where nobody knows.
-    `ended_by`: who asked for its end; `is_given_up`: with its node, so that it holds nothing and ends when its agent
-    is heard again."""
+    `ended_by`: who asked for its end; `dismissed_by`: who said that it is to hold nothing; `is_given_up`: with its
+    node, so that it holds nothing and ends when its agent is heard again."""
 
     launch_id: str
     since: float
@@ -56,6 +57,7 @@ class UnknownAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     gpus: tuple[int, ...] | None = None
     ended_by: str = ""
     is_given_up: bool = False
+    dismissed_by: str = ""
 
 
 class UnknownAttempts:
@@ -154,6 +156,16 @@ class UnknownAttempts:
         self._pending.effect(Kill(name, launch_id, one.login))
         return one
 
+    def dismiss(self, name: str, launch_id: str, by: str) -> UnknownAttempt:
+        """Let one hold nothing, and leave it alone. Raises NotFoundError, ConflictError."""
+        self._nodes.find(name)
+        one = self.find(name, launch_id)
+        if one.ended_by:
+            raise ConflictError(Message("unknown_is_ending", launch=launch_id, by=one.ended_by))
+        one = replace(one, dismissed_by=by)
+        self._change(name, one)
+        return one
+
     def give_up(self, name: str, login: str = OWN) -> None:
         """Nobody can tell when those of this account end, and they hold nothing any more; should their agent come back,
         they end before the node takes anything."""
@@ -199,7 +211,7 @@ class UnknownAttempts:
     def _settle(self, node: Node, over: Iterable[UnknownAttempt]) -> None:
         """The GPUs of these are kept back until their memory is free, where samples tell of it."""
         for one in over:
-            for gpu in () if one.is_given_up else one.gpus or ():
+            for gpu in () if one.is_given_up or one.dismissed_by else one.gpus or ():
                 if gpu not in node.gpu_holders:
                     node.watch.released(gpu, task_of(one.launch_id) or 0)
         node.kept_back = {**node.kept_back, **node.watch.settling()}
@@ -222,13 +234,15 @@ class UnknownAttempts:
         if node is None:
             return
         unknown = {(one.launch_id, one.login) for one in there}
+        dismissed = {(one.launch_id, one.login) for one in there if one.dismissed_by}
+        there = [one for one in there if not one.dismissed_by]
         gpus = {
             gpu: Message("gpu_unknown_attempt", launch=one.launch_id, node=name)
             for one in there
             for gpu in one.gpus or ()
         }
-        if (node.unknown, node.unknown_gpus) != (unknown, gpus):
-            node.unknown, node.unknown_gpus = unknown, gpus
+        if (node.unknown, node.dismissed, node.unknown_gpus) != (unknown, dismissed, gpus):
+            node.unknown, node.dismissed, node.unknown_gpus = unknown, dismissed, gpus
             node.count_free()
             self._pending.node_for_plan(name)
         for login in sorted({OWN, *node.accounts.cordons, *(one.login for one in there)}):
@@ -263,6 +277,7 @@ def _as_told(node: Node, seen: Seen, known: UnknownAttempt | None, now: float, l
         name=seen.name,
         gpus=known.gpus if gpus is None and known is not None else gpus,
         ended_by="" if known is None else known.ended_by,
+        dismissed_by="" if known is None else known.dismissed_by,
     )
 
 

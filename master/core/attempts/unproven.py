@@ -77,7 +77,7 @@ class UnprovenAttempts:
         if known is not None and (known.node, known.login) != (name, login):
             self._forget(launch_id)
             known = None
-        is_left = (launch_id, login) in node.orphaned or (launch_id, login) in node.unknown
+        is_left = (launch_id, login) in node.orphaned | node.unknown - node.dismissed
         if not pids or not (was_sent or is_left):
             self._forget(launch_id)
         else:

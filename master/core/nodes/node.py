@@ -74,6 +74,7 @@ class Node:
         "clock",
         "clock_offset",
         "cordons",
+        "dismissed",
         "facts",
         "faulted",
         "free_gpus",
@@ -114,6 +115,7 @@ class Node:
         self.orphaned: set[tuple[str, str]] = set()
         """The orphaned attempts that are alive there: launch id, and the account whose agent said so."""
         self.unknown: set[tuple[str, str]] = set()
+        self.dismissed: set[tuple[str, str]] = set()
         """Likewise the attempts of unknown origin, which are left alone, see `UnknownAttempts`."""
         self.unknown_gpus: dict[int, Message] = {}
         """The GPUs that these hold, and what to say of each."""

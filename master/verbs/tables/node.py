@@ -34,5 +34,8 @@ VERBS: dict[str, Verb] = {
     "node.end_attempt": Verb(
         attempts.EndAttempt, UnknownAttemptView, attempts.end, "admin", "nodes", "none", repeatable=True
     ),
+    "node.dismiss_attempt": Verb(
+        attempts.DismissAttempt, UnknownAttemptView, attempts.dismiss, "admin", "nodes", "none", repeatable=True
+    ),
     "node.lost": Verb(nodes.GiveUp, nodes.Lost, nodes.lost, "admin", "nodes", "none"),
 }

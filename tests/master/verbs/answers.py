@@ -373,6 +373,7 @@ async def _unknown_attempts(ask: Asker, lab: Lab) -> None:
     await ask("node.attempts", name="a")
     await ask("node.show", name="a")
     await ask("node.adopt", name="a", launch_id=stray.launch_id)
+    await ask("node.dismiss_attempt", name="a", launch_id=other.launch_id)
     await ask("node.end_attempt", name="a", launch_id=other.launch_id)
     lab.engine.event(lambda: lab.core.exited("a", Exit(other.launch_id, "killed", 6.0), 6.0))
 

@@ -239,7 +239,7 @@ def test_nothing_that_a_verb_is_given_stands_in_the_log_but_what_it_is_about(tmp
 def check_hushed(folder: Path, verb: str) -> None:
     names = {"id", "ids", "path", "from", "to", "name", "names", "node", "nodes", "user", "group"}
     names |= {"account"} if verb == "node.lost" else set()
-    names |= {"launch_id"} if verb in {"node.adopt", "node.end_attempt"} else set()
+    names |= {"launch_id"} if verb in {"node.adopt", "node.end_attempt", "node.dismiss_attempt"} else set()
 
     def secret(value: Any) -> Any:
         if isinstance(value, dict):
@@ -288,6 +288,7 @@ def test_what_a_call_is_about_is_seen_whatever_it_was_given(
         ("node.lost", {"name": "gpu1", "account": None}, None, "gpu1"),
         ("node.lost", {"account": "li2"}, None, ""),
         ("node.adopt", {"name": "gpu1", "launch_id": "3.1.x"}, None, "3.1.x@gpu1"),
+        ("node.dismiss_attempt", {"name": "gpu1", "launch_id": "3.1.x"}, None, "3.1.x@gpu1"),
         ("node.end_attempt", {"name": "gpu1", "launch_id": "3.1.x" * 99}, None, ("3.1.x" * 99)[:64] + "@gpu1"),
         ("token.new", {"label": HUSH}, TokenMade("7f3a", HUSH, "ann", None, None), "ann 7f3a"),
         ("token.revoke", {"tokens": [f"mst_7f3a_{HUSH}", "9b"]}, Revoked(["7f3a", "9b"]), "7f3a, 9b"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -45,7 +46,7 @@ def loaded_again(core: Core, pieces: Mapping[str, msgspec.Raw]) -> Core:
     return again
 
 
-def adopted(core: Core, launch: str = LAUNCH, gpus: list[int] | None = None, **more: bool) -> Task:
+def adopted(core: Core, launch: str = LAUNCH, gpus: list[int] | None = None, **more: Any) -> Task:
     return core.adopt("a", launch, gpus, by="ada", now=9.0, log_folder="/logs", **more)
 
 
@@ -410,3 +411,58 @@ def test_two_nodes_that_say_they_have_one_attempt_make_one_task_of_it() -> None:
     adopted(core)
     with pytest.raises(MusterError, match="task already"):
         core.adopt("b", LAUNCH, None, by="ada", now=9.0, log_folder="/logs")
+
+
+def test_it_is_adopted_for_the_user_whom_the_admin_names() -> None:
+    core = lost()
+    core.people.add("li")
+    core.reconcile("a", [RUNS], 5.0)
+    with pytest.raises(NotFoundError, match="nobody"):
+        adopted(core, owner="nobody")
+    assert adopted(core, owner="li").owner == "li"
+
+
+def test_a_task_that_the_queue_has_keeps_its_owner_when_its_attempt_is_adopted() -> None:
+    task = Task(id=3, command="x", owner="wang", state=TaskState.WAITING)
+    core = lost(three=task)
+    for name in ("li", "wang"):
+        core.people.add(name)
+    core.reconcile("a", [RUNS], 5.0)
+    with pytest.raises(ConflictError, match="wang"):
+        adopted(core, owner="li")
+    assert core.unknown_on("a")
+    assert adopted(core, owner="wang").owner == "wang"
+
+
+def test_one_that_is_dismissed_holds_nothing_is_never_signalled_and_can_be_adopted_all_the_same() -> None:
+    core = lost()
+    core.reconcile("a", [RUNS, Seen("4.1.y", 4.0, pid=9)], 5.0)
+    assert not core.inventory.nodes["a"].takes_tasks
+    for launch in (LAUNCH, "4.1.y"):
+        assert core.dismiss_unknown("a", launch, "ada").dismissed_by == "ada"
+    assert (holder(core), core.inventory.nodes["a"].takes_tasks) == (set(), True)
+    outcome, pieces = core.take_outcome(), dict[str, msgspec.Raw]()
+    assert outcome is not None
+    merge_pieces(pieces, outcome.change.state)
+    again = loaded_again(core, pieces)
+    again.node_state("a", NodeState.ONLINE, None, BOOT)
+    again.reconcile("a", [RUNS, Seen("4.1.y", 4.0, pid=9, unproven=(9,))], 6.0)
+    assert effects(again) == []
+    assert (holder(again), again.inventory.nodes["a"].takes_tasks) == (set(), True)
+    assert [one.dismissed_by for one in again.unknown_on("a")] == ["ada", "ada"]
+    with pytest.raises(NotFoundError):
+        again.dismiss_unknown("a", "9.1.z", "ada")
+    assert adopted(again).state is TaskState.RUNNING
+    again.reconcile("a", [RUNS], 7.0)
+    assert again.unknown_on("a") == []
+
+
+def test_one_that_was_dismissed_can_be_ended() -> None:
+    core = lost()
+    core.reconcile("a", [RUNS], 5.0)
+    core.dismiss_unknown("a", LAUNCH, "ada")
+    core.end_unknown("a", LAUNCH, "ada")
+    assert effects(core)[-1] == Kill("a", LAUNCH)
+    assert holder(core) == set()
+    with pytest.raises(ConflictError):
+        core.dismiss_unknown("a", LAUNCH, "ada")

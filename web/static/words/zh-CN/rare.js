@@ -34,6 +34,7 @@ export const WORDS = {
   no_unknown_attempt: "节点 {node} 上没有来源不明的运行 {launch}：`muster node attempts {node:quoted}` 列出有哪些",
   unknown_is_ending: "运行 {launch} 正要结束：{by} 已要求",
   unknown_not_begun: "{node} 上的运行 {launch} 还没有开始：请稍后再看，或结束它",
+  unknown_has_owner: "运行 {launch} 属于队列中 {owner} 的任务 {id}：请去掉 --owner",
   unknown_is_known: "运行 {launch} 已经属于一个任务",
   unknown_gpus: "无法得知运行 {launch} 占用哪些 GPU：请在 {node} 上查看（`nvidia-smi`），并用 `--gpu` 指明",
   unknown_gpu_held: "节点 {node} 的 GPU {gpu} 被任务 {tasks:few} 占用：请结束其中之一",
