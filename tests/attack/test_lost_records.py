@@ -236,7 +236,7 @@ def test_a_readable_record_of_a_group_or_of_a_removed_user_says_so_where_records
     def one(start: Start) -> None:
         start.engine.client_change(lambda: start.core.remember_answer("r", msgspec.Raw(b"1" * BLOCK)))
         value = b"null" if said == "user__1" else b'{"id":2,"name":"vision"}'
-        start.engine.client_change(lambda: start.core._pending.piece(said.replace("__", "/"), msgspec.Raw(value)))
+        start.engine.client_change(lambda: start.core._parts.pending.piece(said.replace("__", "/"), msgspec.Raw(value)))
 
     lived(tmp_path, lambda start: in_records(start, one))
     zero(tmp_path)
@@ -247,7 +247,7 @@ def test_a_note_of_a_nodes_token_says_nothing_of_people(tmp_path: Path) -> None:
     def one(start: Start) -> None:
         start.engine.client_change(lambda: start.core.remember_answer("r", msgspec.Raw(b"1" * BLOCK)))
         start.engine.client_change(
-            lambda: start.core._pending.piece(
+            lambda: start.core._parts.pending.piece(
                 "nodes", msgspec.Raw(b'{"a":{"tokens":[{"id":"n","sha256":"x","by":"l","at":1}]}}')
             )
         )

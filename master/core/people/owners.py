@@ -43,7 +43,7 @@ class Owners:
         self._let_wait(name, DISABLED)
         return user
 
-    def edit(self, name: str, now: float, **fields: Any) -> User:
+    def edit(self, /, name: str, now: float, **fields: Any) -> User:
         """Change these fields of a user. If the end was lifted, the tasks that were held for it wait again. Raises
         NotFoundError."""
         user, clock = self._people.edit(name, **fields), self._people.clock

@@ -205,7 +205,7 @@ class Quotas:
 
     # -- what people ask --------------------------------------------------------------------------------------
 
-    def edit_project(self, name: str, **fields: Any) -> Project:
+    def edit_project(self, /, name: str, **fields: Any) -> Project:
         """Say what group a project belongs to, and its quota (`group`, `quota`)."""
         was_known = name in self._projects.known
         project = self._projects.edit(name, **fields)

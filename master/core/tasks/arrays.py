@@ -105,7 +105,7 @@ class Arrays:
                 yield task
             number += 1
 
-    def edit(self, array_id: int, **fields: Any) -> Array:
+    def edit(self, /, array_id: int, **fields: Any) -> Array:
         """Give it another `cap`, or other `max_fails`; None: no such bound. Raises NotFoundError."""
         before = self.find(array_id)
         array = msgspec.structs.replace(before, **fields)
