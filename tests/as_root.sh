@@ -59,7 +59,7 @@ if [ "${1:-}" = --own-mounts ]; then
     # What root of this machine has his shells do at each log-in (an env manager takes a second, and locks) is not tried.
     empty=$(mktemp)
     for file in ~root/.bash_profile ~root/.bash_login ~root/.profile ~root/.bashrc; do
-        [ ! -f "$file" ] || mount --bind "$empty" "$file"
+        [ ! -s "$file" ] || mount --bind "$empty" "$file"
     done
     rm "$empty"
     pass || exit

@@ -148,3 +148,14 @@ def test_root_stays_root_and_is_spared_what_his_shells_do_at_a_log_in(script: Pa
     assert done.stdout == Path("/proc/self/uid_map").read_text("ascii")
     assert done.returncode == 7
     assert ((home / ".bashrc").read_bytes() if (home / ".bashrc").exists() else None) == before
+
+
+def test_root_runs_it_within_itself_and_nothing_is_told(script: Path) -> None:
+    """So does the runner, for the tests in a browser. A file that is hidden already is not hidden again: where what
+    hides it has no name any more, nothing can be mounted."""
+    rights.need_root()
+    home = "mount -t tmpfs tmpfs ~root && echo loud >~root/.profile && touch ~root/.bashrc"
+    within = f"{home} && sh {script} sh {script} --own-network cat ~root/.profile"
+    command = ["unshare", "--mount", "sh", "-c", within]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
