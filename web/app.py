@@ -41,6 +41,8 @@ HEADERS = {
 }
 POLICY = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox"
 """For whatever is no page of ours."""
+_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
+_TWO_LENGTHS = Message("two_lengths")
 Answer = Callable[[Request, Hall], Awaitable[Response]]
 
 
@@ -58,8 +60,8 @@ class Guard:
             return
         try:
             refused = self._refused(scope)
-        except ForbiddenError as error:
-            refused = problem(error)
+        except (ForbiddenError, BadRequestError) as error:
+            refused = problem(error, headers={"Connection": "close"} if error.key == _TWO_LENGTHS.key else None)
         if refused is None:
             await self._app(scope, receive, _with_headers(send))
         elif scope["type"] == "http":
@@ -69,7 +71,10 @@ class Guard:
 
     def _refused(self, scope: Scope) -> Response | None:
         """Return a redirect to HTTPS for a plain request; None if the request is not plain. Raises ForbiddenError for
-        one that cannot be redirected."""
+        one that cannot be redirected, and BadRequestError for one that says twice where it ends: a proxy may believe
+        the other, and take what follows for the next request of somebody else."""
+        if {name for name, _ in scope["headers"]} >= _LENGTHS:
+            raise BadRequestError(_TWO_LENGTHS)
         whence = scope["muster"] = self._hall.gate.whence(scope)
         if not whence.is_plain:
             return None

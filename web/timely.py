@@ -49,6 +49,13 @@ class Timely(H11Protocol):
         elif self not in self._unheard:
             self._await_head()
 
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Change to WebSocket. A request that its parser cannot read would get no answer, and its connection no end."""
+        super().handle_websocket_upgrade(event)
+        if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
+            self._refuse(400, "Bad Request", Message("bad_upgrade"))
+            self.transport.close()
+
     def _await_head(self) -> None:
         self._unheard.enter(self, self._whose, self._give_up)
 
@@ -57,15 +64,15 @@ class Timely(H11Protocol):
         if self.transport.is_closing():
             return
         if self.conn.trailing_data[0]:
-            self._refuse()
+            self._refuse(408, "Request Timeout", Message("slow_head", seconds=HEAD_S))
         self.transport.close()
 
-    def _refuse(self) -> None:
-        told = msgspec.json.encode(problems.body(BadRequestError(Message("slow_head", seconds=HEAD_S)), 408))
+    def _refuse(self, status: int, reason: str, why: Message) -> None:
+        told = msgspec.json.encode(problems.body(BadRequestError(why), status))
         headers = [
             ("Content-Type", problems.TYPE), ("Content-Length", str(len(told))), ("Connection", "close"),
         ]  # fmt: skip
-        begin = h11.Response(status_code=408, headers=headers, reason=b"Request Timeout")
+        begin = h11.Response(status_code=status, headers=headers, reason=reason)
         events = (begin, h11.Data(told), h11.EndOfMessage())
         self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
 

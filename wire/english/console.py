@@ -17,6 +17,8 @@ CONSOLE: dict[str, str] = {
     "master_silent": "the master did not answer within {seconds:g} s: it may or may not have done what was asked",
     "master_unclear": "what answers at the master's port is not a Muster master",
     "console_full": "{most} log-ins use the console at this moment: try again later",
+    "two_lengths": "a request has a Content-Length or a Transfer-Encoding, not both",
+    "bad_upgrade": "this is no request for a WebSocket: it has no body, and at most 128 headers of 8 KiB each",
     "slow_head": "the head of a request has to be here within {seconds} s",
     "slow_body": "the body comes more slowly than {slowest} bytes a second; send a file in pieces",
     "archive_too_large": "as one archive a folder has at most {entries} entries and {bytes} bytes: take parts of it",
