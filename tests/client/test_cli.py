@@ -368,7 +368,7 @@ def test_a_file_that_cannot_be_written_or_read_is_named_with_why(
     master: FakeMaster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     master.verbs["task.show"] = lambda params: task(params["id"], "running", started_at=1.0)
-    master.verbs["log.read"] = _log(b"x\n")
+    master.verbs["log.read"] = log_of(b"x\n")
     gone = tmp_path / "gone"
     for words, told in (
         (("logs", "7", "-o", f"{gone}/log"), f"{gone}/log: the folder {gone} does not exist"),
@@ -424,7 +424,7 @@ def test_a_reader_that_leaves_is_no_error(master: FakeMaster) -> None:
     assert done.stderr == ""
 
 
-def _log(text: bytes, *, ended: bool = True) -> Any:
+def log_of(text: bytes, *, ended: bool = True) -> Any:
     def read(params: dict[str, Any]) -> dict[str, Any]:
         offset, limit = params["offset"], params["limit"]
         data = base64.b64encode(text[offset : offset + limit]).decode()
@@ -448,7 +448,7 @@ def _log(text: bytes, *, ended: bool = True) -> Any:
 def test_the_tail_of_a_log(
     master: FakeMaster, capfdbinary: pytest.CaptureFixture[bytes], text: str, tail: str, shown: str
 ) -> None:
-    master.verbs["log.read"] = _log(text.encode())
+    master.verbs["log.read"] = log_of(text.encode())
     master.verbs["task.show"] = lambda params: task(params["id"], "running", started_at=1.0)
     assert main(["logs", "7", "--tail", tail]) == 0
     assert capfdbinary.readouterr().out.decode() == shown
@@ -468,7 +468,7 @@ def test_run_shows_the_output_and_ends_like_the_task(master: FakeMaster, ended: 
         "task.submit": lambda _: {"id": 7},
         "subscribe": lambda _: {},
         "task.list": lambda _: {"tasks": [ended], "total": 1},
-        "log.read": _log(b"hello\n"),
+        "log.read": log_of(b"hello\n"),
     })  # fmt: skip
     done = muster("run", "--", "x")
     assert (done.returncode, done.stdout) == (code, "hello\n")

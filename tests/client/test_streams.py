@@ -12,7 +12,7 @@ import pytest
 
 from client.cli.main import main
 from tests.client.fake_master import FakeMaster, task
-from tests.client.test_cli import ROOT
+from tests.client.test_cli import ROOT, log_of
 
 ODD = b"\xff"
 """A byte that stands in no UTF-8."""
@@ -66,6 +66,47 @@ def test_a_task_whose_id_cannot_be_written_is_told_to_be_queued(command: str, st
     assert done.returncode == 4
     assert f"error: io: {told}, but this could not be written to stdout: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("run -- true", "task 12 was queued"),
+        ("retry 1", "task 1: queued again"),
+        ("hold 1 --json", "task 1: held"),
+        ("cancel 1-3", "cancelled: 1; told to end: 2-3"),
+        ("alloc new exp --gpus 1 --no-wait", "allocation exp (task 7) was queued"),
+        ("tokens new", "token 7f3a was made (`muster tokens revoke 7f3a` ends it)"),
+    ],
+)
+def test_a_change_whose_answer_cannot_be_written_is_told_to_be_done(
+    master: FakeMaster, command: str, told: str
+) -> None:
+    ended = task(12, "succeeded", exit_code=0)
+    master.verbs |= {
+        "subscribe": lambda _: {},
+        "task.list": lambda _: {"tasks": [ended], "total": 1},
+        "log.read": log_of(b"hi\n"),
+        "task.retry": lambda params: task(params["id"]),
+        "task.hold": lambda params: task(params["id"]),
+        "task.cancel": lambda _: {"cancelled": [1], "signalled": [2, 3], "refused": {}, "codes": {}},
+        "alloc.new": lambda _: {"id": 7},
+        "token.new": lambda _: {"id": "7f3a", "token": "secret", "user": "ada", "scopes": None, "expires_at": None},
+    }
+    done = shell(f"muster {command} > /dev/full")
+    assert f"error: io: {told}, but this could not be written to stdout: " in done.stderr
+    assert (done.returncode, "Traceback" in done.stderr) == (4, False)
+
+
+def test_who_stops_reading_what_run_shows_is_told_nothing(master: FakeMaster) -> None:
+    ended = task(12, "succeeded", exit_code=0)
+    master.verbs |= {
+        "subscribe": lambda _: {},
+        "task.list": lambda _: {"tasks": [ended], "total": 1},
+        "log.read": log_of(b"x" * 1_000_000),
+    }
+    done = shell("set -o pipefail; muster run -- true | head -c 1 > /dev/null")
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 @pytest.mark.usefixtures("master")

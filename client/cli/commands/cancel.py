@@ -74,14 +74,17 @@ def run(context: Context) -> int:
         done = context.client.cancel(
             everything=options.all, mine=not options.all, states=options.state, name=options.name
         )
+    names = done.get("names") or {}
+    cancelled = f"cancelled: {each.ids_and_names(done['cancelled'], names)}" if done["cancelled"] else ""
+    told_to_end = f"told to end: {each.ids_and_names(done['signalled'], names)}" if done["signalled"] else ""
+    if cancelled or told_to_end:
+        context.done.append("; ".join(filter(None, (cancelled, told_to_end))))
     if context.json:
         context.print_json(done)
-    names = done.get("names") or {}
-    if done["cancelled"]:
-        context.say(f"cancelled: {each.ids_and_names(done['cancelled'], names)}")
-    if done["signalled"]:
-        told = each.ids_and_names(done["signalled"], names)
-        context.say(f"told to end: {told} (`muster wait` waits until they have)")
+    if cancelled:
+        context.say(cancelled)
+    if told_to_end:
+        context.say(f"{told_to_end} (`muster wait` waits until they have)")
     if not (done["cancelled"] or done["signalled"] or done["refused"]):
         named = "" if options.name is None else f": no active task of yours is called {harmless(repr(options.name))}"
         context.say(f"nothing to cancel{named}")

@@ -45,12 +45,17 @@ def run(context: Context) -> int:
     spec = submitting.complete_spec(context)
     submitting.tell_faults(context, spec, [context.options.command])
     task_id = context.client.submit(context.options.command, **spec)
+    context.done.append(f"task {task_id} was queued")
     detached = (
         f"\ndetached: task {task_id} goes on. `muster logs -f {task_id}` shows it again, "
         f"`muster cancel {task_id}` ends it."
     )
     with interrupt.LastWords(lambda: interrupt.tell(detached)):
-        return _attend(context, task_id)
+        try:
+            return _attend(context, task_id)
+        except BrokenPipeError:  # they stopped reading, as `head` does
+            context.done.clear()
+            raise
 
 
 def _tell_of_input(context: Context) -> None:

@@ -40,7 +40,9 @@ def task(
 
     def tell() -> None:
         if done:
-            context.say(f"task{'s' if len(done) > 1 else ''} {ids_and_names(done, names or {})}: {said}")
+            told = f"task{'s' if len(done) > 1 else ''} {ids_and_names(done, names or {})}: {said}"
+            context.done.append(told)
+            context.say(told)
         refused.tell()
 
     try:

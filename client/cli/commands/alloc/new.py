@@ -62,6 +62,7 @@ def run(context: Context) -> int:
     with interrupt.LastWords(lambda: interrupt.tell(_left(options.name, *asked))):
         task_id = client.allocations.new(options.name, **said)
         asked.append(task_id)
+        context.done.append(f"allocation {options.name} (task {task_id}) was queued")
         if options.no_wait:
             if context.json:
                 context.print_json({"id": task_id})

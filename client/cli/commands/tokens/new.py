@@ -39,6 +39,7 @@ def run(context: Context) -> int:
     made = context.client.people.new_token(
         options.user, scopes=options.scopes, expires_at=options.expires, label=options.label
     )
+    context.done.append(f"token {made['id']} was made (`muster tokens revoke {made['id']}` ends it)")
     if context.json:
         context.print_json(made)
     context.say(made["token"])
