@@ -14,7 +14,8 @@ from client.api import connect
 from tests.desktop.client import DesktopClient
 from tests.rights import need_program
 from tests.system.lab import PORTS, Lab
-from tests.system.test_hostile_page import BODIES, FORM, PATIENCE_MS, SUBMIT, WEBSOCKET
+from tests.system.pc import Pc
+from tests.system.test_hostile_page import BODIES, FORM, PATIENCE_MS, SUBMIT, WEBSOCKET, log_in
 
 REBOUND = "rebound.example"
 GUARDS = "LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests,PrivateNetworkAccessRespectPreflightResults"
@@ -57,11 +58,12 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_page_whose_name_leads_to_the_master_by_now_gets_no_word_of_it_while_people_are_connected(
-    lab: Lab, browser: Browser, scheme: str
+    lab: Lab, browser: Browser, scheme: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The page came from elsewhere; since then its name is the master's address, and each port an origin of its own.
-    Whoever sits there has a window of the desktop client open, and a connection as the admin; over https he has said
-    that the certificate is fine."""
+    Whoever sits there has a window of the desktop client open, a connection as the admin, and a log-in in a file; over
+    https he has said that the certificate is fine."""
+    log_in(Pc(tmp_path_factory.mktemp("person") / "pc"), lab)
     with ExitStack() as stack:
         stack.enter_context(DesktopClient({name: ("127.0.0.1", lab.keys["socket_info"][name]) for name in PORTS}))
         owner = stack.enter_context(lab.client())
@@ -80,7 +82,7 @@ def test_a_page_whose_name_leads_to_the_master_by_now_gets_no_word_of_it_while_p
                 assert set(told) == {"cut"}, told
                 page.evaluate(FORM, [origin, body])
                 assert page.evaluate(WEBSOCKET, [origin.replace("http", "ws", 1), f"\n{SUBMIT}\n{body}"]) == "cut"
-        assert [user["name"] for user in owner.call("user.list", {}) if not user["is_owner_only"]] == ["ann"]
+        assert [user["name"] for user in owner.call("user.list", {}) if not user["is_owner_only"]] == ["ann", "wang"]
         assert owner.list_tasks(ended=True)[1] + owner.list_tasks(active=True)[1] == 0
     lab.stop_master()
     assert "looks like HTTP" in lab.server_log(), "it came"

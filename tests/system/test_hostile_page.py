@@ -1,4 +1,5 @@
-"""A page of somebody else's in the browser of a person who may come in: a real Chromium, a real master.
+"""A page of somebody else's in the browser of a person who may come in, and who has a log-in in the file of `muster
+login`: a real Chromium, a real master.
 
 The page does what any page can: requests with bodies of its choice, forms, WebSockets, connections opened ahead. What
 it writes must be obeyed by no port, whatever it is made to look like; each test looks into the master's log for the
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.desktop.client import DesktopClient, form, request
 from tests.system.lab import PORTS, Lab
+from tests.system.pc import Pc
 from tests.web.browser import CHROMIUM, need_chromium
 
 SUBMIT = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "task.submit", "params": {"command": ["touch", "x"]}})
@@ -35,6 +38,7 @@ COUNTED = re.compile(r"(\d+) more like this")
 PUSHES = ("monitor_port", "train_state_port")
 SILENT_S = 0.3
 PATIENCE_MS = 60_000
+PASSWORD = "gull kettle 七 orchard"  # noqa: S105
 FETCH = """async ([urls, body]) => {
     const asked = [];
     for (const url of urls)
@@ -82,11 +86,27 @@ class _Site(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture
+def pc(tmp_path_factory: pytest.TempPathFactory) -> Pc:
+    """The home of the person at the browser."""
+    return Pc(tmp_path_factory.mktemp("person") / "pc")
+
+
+def log_in(pc: Pc, lab: Lab) -> None:
+    """Give that person an admin's log-in."""
+    with lab.client() as owner:
+        owner.people.add("wang", role="admin", password=PASSWORD)
+    pc.log_in("wang", PASSWORD, f"127.0.0.1:{lab.keys['socket_info']['data_port']}")
+    assert [path.stat().st_mode & 0o777 for path in pc.logins] == [0o600]
+
+
+@pytest.fixture
+def browser(pc: Pc) -> Iterator[Browser]:
     need_chromium()
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], env={**os.environ, "HOME": str(pc.home)}
+        )
         yield chromium
         chromium.close()
 
@@ -105,10 +125,11 @@ def _page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+def lab(tmp_path: Path, pc: Pc) -> Iterator[Lab]:
     lab = Lab(tmp_path, nodes=1)
     lab.write_conf(desktop_client={"silent_s": SILENT_S})
     lab.start()
+    log_in(pc, lab)
     yield lab
     lab.close()
 
