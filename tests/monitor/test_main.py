@@ -34,6 +34,7 @@ StartWriter = Callable[..., "subprocess.Popen[str]"]
 
 
 def configure(lab: Lab, **section: Any) -> None:
+    lab.write_scheduler(sample_s=0.5)
     lab.write_conf(influx=section)
 
 

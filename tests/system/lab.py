@@ -74,6 +74,10 @@ class Lab:
         self.keys.update(more)
         rewrite(self.conf, json.dumps(self.keys))
 
+    def write_scheduler(self, **more: Any) -> None:
+        """The same of the keys in `scheduler`, of which a test may want shorter periods."""
+        self.write_conf(scheduler={**self.keys["scheduler"], **more})
+
     @property
     def registry(self) -> Path:
         """The list of nodes."""

@@ -16,7 +16,7 @@ from tests.waiting import until
 IDLE_S = 2.0
 LONG_IDLE_S = 8.0
 """Where a task is to write more often than that, on a machine that may stop it for a while."""
-SAMPLES_S = 2.0
+SAMPLES_S = 0.5
 WORKS = "echo $$ > pid; while sleep 0.2; do [ -e talk ] && date >> out.log; done"
 
 
@@ -37,7 +37,7 @@ def idle(*lines: str, utilization: int = 0) -> list[str]:
 def lab(machine: Machine, make_system_lab: LabMaker) -> Lab:
     """One node whose agent looks at its GPUs."""
     lab = make_system_lab(nodes=1, gpus=len(machine.path.read_text(encoding="utf-8").splitlines()))
-    lab.write_conf(scheduler={"grace_s": 2.0, "idle_after_s": IDLE_S})
+    lab.write_scheduler(idle_after_s=IDLE_S, sample_s=SAMPLES_S)
     probing = {"ip": "127.0.0.1", "driver": "local", "gpu_probe": "auto", "gpu_count": lab.gpus}
     lab.write_registry([{"name": "node0", **probing}])
     return lab
@@ -97,7 +97,7 @@ def test_a_task_that_sits_on_its_gpu_is_shown_everywhere_until_it_works_again(la
 
 
 def test_a_task_whose_log_grows_is_never_marked_and_a_restart_begins_anew(lab: Lab, machine: Machine) -> None:
-    lab.write_conf(scheduler={"grace_s": 2.0, "idle_after_s": LONG_IDLE_S})
+    lab.write_scheduler(idle_after_s=LONG_IDLE_S)
     lab.start()
     (lab.folder / "talk").touch()
     task_id = holds(lab, machine)
@@ -115,7 +115,7 @@ def test_a_task_whose_log_grows_is_never_marked_and_a_restart_begins_anew(lab: L
 
 
 def test_a_lab_that_wants_no_marks_gets_none(lab: Lab, machine: Machine) -> None:
-    lab.write_conf(scheduler={"grace_s": 2.0, "idle_after_s": 0})
+    lab.write_scheduler(idle_after_s=0)
     lab.start()
     task_id = holds(lab, machine)
     with lab.client() as client:

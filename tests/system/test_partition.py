@@ -12,6 +12,13 @@ from tests.waiting import until
 BREAKS = {"the launch is lost": Host.cut, "the launch arrives and its start is not heard": Host.lose_to_master}
 
 
+@pytest.fixture
+def ssh_lab(ssh_lab: SshLab) -> SshLab:
+    """It notices soon that a node is silent."""
+    ssh_lab.write_scheduler(heartbeat_s=1.0)
+    return ssh_lab
+
+
 def starts(lab: SshLab) -> list[str]:
     """The launch ids under which the task was started, as its own machine saw it."""
     path = lab.root / "starts"

@@ -19,7 +19,7 @@ import pytest
 
 from tests.runner.verdict import nothing_found
 from tests.system import books
-from tests.system.far_lab import STALE_S, STATE, FarLab
+from tests.system.far_lab import STATE, FarLab
 from tests.system.far_node import files_with
 from tests.system.oracle import Job, Oracle
 from tests.system.ssh_asking import Door, ended, node_of, submit, task_of, until_running, until_state
@@ -30,7 +30,8 @@ from tests.testbed.host import Host
 from tests.waiting import until
 
 REFUSED, BUSY, GAVE_UP = 77, 75, 69
-CUT_S = 30.0
+STALE_S, CUT_S = 10.0, 11.0
+"""A silent connection is given up after 4 s, and from then on the node is `connecting` until it is stale."""
 FREE = 5
 """GPUs that the long tasks of the longest test leave."""
 SILENCE_S = 0.5
@@ -154,9 +155,12 @@ def test_a_client_on_another_machine_is_told_that_there_are_no_log_ins_yet(far: 
 # -- what befalls the link and the master ---------------------------------------------------------------------
 
 
-def test_tasks_run_once_through_a_killed_master_and_a_wire_that_is_cut_for_half_a_minute(
+def test_tasks_run_once_through_a_killed_master_and_a_wire_that_is_cut_for_longer_than_it_is_waited_for(
     far: FarLab, testbed: Testbed, tmp_path: Path
 ) -> None:
+    far.stop_master()
+    far.write_scheduler(heartbeat_s=1.0, report_stale_s=STALE_S)
+    far.start()
     far.install()
     far.await_online()
     oracle = ssh_oracle(testbed)

@@ -22,6 +22,7 @@ class SharedLab(Lab):
 
     def __init__(self, folder: Path, machine: Machine) -> None:
         super().__init__(folder, nodes=1)
+        self.write_scheduler(sample_s=0.5)
         self.machine = machine
         entry = {"ip": "127.0.0.1", "driver": "local", "gpu_probe": "auto", "slots": 4}
         self.write_registry([{"name": "node0", "gpu_count": 1, "gpu_info": ["RTX4090"], **entry}])

@@ -23,6 +23,7 @@ class GpuLab(Lab):
 
     def __init__(self, folder: Path, machine: Machine) -> None:
         super().__init__(folder, nodes=1)
+        self.write_scheduler(sample_s=0.5)
         self.machine = machine
         entry = {"ip": "127.0.0.1", "driver": "local", "gpu_probe": "auto", "slots": 4}
         models = ["H100", "H100"]
