@@ -480,7 +480,7 @@ MADE_BY_LANDED = """
 import sys
 from pathlib import Path
 from master.core.outcome import Pending
-from master.core.people.people import People, Token
+from master.core.people import People, Token
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 store = Store(Path(sys.argv[1]), OsDisk(), witness=Path(sys.argv[2]))

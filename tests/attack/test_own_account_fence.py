@@ -183,7 +183,7 @@ MADE_BY_LANDED = """
 import sys
 from pathlib import Path
 from master.core.outcome import Pending
-from master.core.people.people import People
+from master.core.people import People
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 store = Store(Path(sys.argv[1]), OsDisk())
@@ -366,3 +366,14 @@ def test_the_next_user_closes_it_again(lab: Lab, way: str) -> None:
         assert core.node("a").reserved is not None
 
     lab(story)
+
+
+def test_a_user_who_comes_back_with_an_accepted_clock_closes_an_opened_node(tmp_path: Path) -> None:
+    started(tmp_path, add_two)
+    with later():
+        assert (
+            started(tmp_path, lambda start: start.change(lambda: start.core.own_account.open("a", END + 1.0))) is None
+        )
+        assert started(tmp_path, nothing) is None
+    back = started(tmp_path, lambda start: start.change(lambda: start.core.accept_clock(time.time())))
+    assert back == {"ann", OURS}

@@ -29,7 +29,7 @@ _WRITE = """
 import sys
 from pathlib import Path
 import msgspec
-from master.core.tasks.task import Allocation, Change, Launch, Task, TaskState
+from master.core.task import Allocation, Change, Launch, Task, TaskState
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 
@@ -53,8 +53,8 @@ _WRITE_WITH_USERS = """
 import sys
 from pathlib import Path
 import msgspec
-from master.core.tasks.attempt import Part
-from master.core.tasks.task import Change, Task, TaskState
+from master.core.attempt import Part
+from master.core.task import Change, Task, TaskState
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 
