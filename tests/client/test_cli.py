@@ -214,6 +214,37 @@ def test_a_command_that_is_hardly_the_name_of_a_program_gets_a_note(
         assert (told in said, "note" in said) == (True, bool(told)), words
 
 
+def test_a_script_whose_options_are_not_read_gets_a_note(
+    master: FakeMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PWD", str(tmp_path))
+    for name, text in (
+        ("slurm.sh", "#!/bin/bash\n#SBATCH --gres=gpu:1\ntrue\n"),
+        ("ours.sh", "#!/bin/bash\n\n#MUSTER --gpus 1\ntrue\n"),
+        ("plain.sh", "#!/bin/bash\ntrue\n#SBATCH --gres=gpu:1\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    for words, told in (
+        (["bash", "slurm.sh", "x"], "#SBATCH lines of slurm.sh"),
+        (["./slurm.sh"], "#SBATCH lines of ./slurm.sh"),
+        (["/bin/sh", f"{tmp_path}/ours.sh"], f"#MUSTER lines of {tmp_path}/ours.sh"),
+        (["bash", "plain.sh"], ""),
+        (["bash", "-c", "./slurm.sh"], ""),
+        (["echo", "slurm.sh"], ""),
+        (["bash", "fifo"], ""),
+        (["bash", "folder"], ""),
+        (["bash", "gone.sh"], ""),
+        (["bash"], ""),
+    ):
+        assert main(["submit", "--", *words]) == 0
+        said = capsys.readouterr().err
+        assert (told in said, "are not read" in said) == (True, bool(told)), words
+
+
 def _same(answer: Any, _: dict[str, Any]) -> Any:
     return answer
 
@@ -240,6 +271,23 @@ def test_an_edit_of_the_log_has_it_looked_at(master: FakeMaster, capsys: pytest.
     master.verbs["task.places"] = lambda params: {"missing": [params["log"]], "missing_messages": [said]}
     assert main(["edit", "3", "log=/etc"]) == 0
     assert "note: /etc" in capsys.readouterr().err
+
+
+def test_an_edit_that_queues_an_ended_task_again_says_so(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    attempts = {3: 0, 4: 2, 5: 1}
+    master.verbs["task.edit"] = lambda params: task(
+        params["id"], "succeeded" if "owner" in params["changes"] else "waiting", attempt=attempts[params["id"]]
+    )
+    for words, told in (
+        (["3", "priority=1"], ""),
+        (["4", "priority=1"], "note: task 4 has run before, and is queued again\n"),
+        (["3-5", "priority=1"], "note: tasks 4-5 have run before, and are queued again\n"),
+        (["4", "owner=li"], ""),
+    ):
+        assert main(["edit", *words]) == 0
+        assert capsys.readouterr().err == told
 
 
 def test_a_family_alone_lists(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:

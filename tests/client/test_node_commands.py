@@ -251,6 +251,8 @@ def test_add_writes_what_was_said_and_nothing_else(master: FakeMaster, capsys: p
         }
     }]  # fmt: skip
     assert "muster node trust b" in capsys.readouterr().out
+    assert main(["node", "add", "room 2", *words]) == 0
+    assert "muster node trust 'room 2'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

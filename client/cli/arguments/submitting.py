@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from client.cli.arguments import environment, fields, ids
+from client.cli.arguments import environment, fields, ids, unread
 from client.here import here, within
 
 TYPE_CHECKING = False
@@ -151,7 +151,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     options.log_beside = (
         bool(told) and "--log" in directives and options.log == directives[directives.index("--log") + 1]
     )
-    options.unheeded = "" if directives or told else _of_others(text)
+    options.unheeded = "" if directives or told else unread.mark_of(text, unread.OTHERS)
     if options.unheeded and options.strict_directives:
         parser.error(
             f"the {options.unheeded} lines of the script are not understood; say `#MUSTER --gpus 2` (see --help)"
@@ -250,6 +250,8 @@ def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str]
         notes = [*_odd_word(commands[0], spec.get("cwd") or ""), *notes]
     for one in notes:
         context.note(f"note: {harmless(one['text'])}")
+    if told := unread.script_with_options(commands[0], spec.get("cwd") or ""):
+        context.note(f"note: {harmless(told)}")
     return notes
 
 
@@ -373,18 +375,6 @@ def _of_slurm(parser: argparse.ArgumentParser, text: str, *, is_strict: bool) ->
     told = [", ".join(found.taken)] if found.taken else []
     told += [f"not heeded: {', '.join(found.left)}"] if found.left else []
     return found.words, f"of the {MARK} lines {'; '.join(told)}" if told else ""
-
-
-def _of_others(text: str) -> str:
-    """How lines at the script's head begin that are options for another queue; "" where there are none."""
-    for raw in text.splitlines():
-        line = raw.strip()
-        if line and not line.startswith("#"):
-            break
-        for mark in ("#PBS", "#BSUB", "#$ -"):
-            if line.startswith(mark):
-                return mark.removesuffix(" -")
-    return ""
 
 
 def _directives(parser: argparse.ArgumentParser, text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from client.cli.arguments import environment, fields, ids, pairs
 from client.cli.arguments.wrong import wrong
 from client.cli.several import each
+from wire.ranges import ids_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def run(context: Context) -> int:
     if context.json:
         context.print_json(task)
     context.say(f"task {first}: changed {', '.join(changes)}")
+    _tell_again(context, [task])
     if not _NAMES_SOMETHING.isdisjoint(changes):
         _tell_faults(context, task, changes)
     return 0
@@ -142,9 +144,18 @@ def _edit_several(context: Context, said: list[int], changes: dict[str, Any]) ->
         return tasks[-1]
 
     code = each.task(context, edit, f"changed {', '.join(changes)}", wanted=dict.fromkeys(wanted))
+    _tell_again(context, tasks)
     if tasks and not _NAMES_SOMETHING.isdisjoint(changes):
         _tell_faults(context, tasks[0], changes)
     return code
+
+
+def _tell_again(context: Context, tasks: list[Task]) -> None:
+    """Warn that ended tasks will run once more: an edit queues them."""
+    again = [task["id"] for task in tasks if task["state"] in ids.QUEUED and task["attempt"]]
+    if again:
+        ran = "task {} has run before, and is" if len(again) == 1 else "tasks {} have run before, and are"
+        context.note(f"note: {ran.format(ids_in_short(again))} queued again")
 
 
 def _tell_faults(context: Context, task: Task, changes: dict[str, Any]) -> None:

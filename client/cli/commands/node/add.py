@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from shlex import quote
 
 from client.cli.arguments import node_keys
 from wire.harmless import harmless
@@ -49,7 +50,7 @@ def run(context: Context) -> int:
     name = harmless(context.options.name)
     context.say(f"node {name} is in the registry")
     if added["needs_trust"]:
-        context.say(f"its host key is not known yet; look at it with: muster node trust {name}")
+        context.say(f"its host key is not known yet; look at it with: muster node trust {quote(name)}")
     if added["node"]["driver"] == "report":
-        context.say(f"its agent dials in, with a token: muster node token {name}")
+        context.say(f"its agent dials in, with a token: muster node token {quote(name)}")
     return 0

@@ -6,6 +6,7 @@ Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.
 from __future__ import annotations
 
 import argparse
+from shlex import quote
 
 from client.cli.several import by_name, node_each
 from wire.harmless import harmless
@@ -58,7 +59,7 @@ def _trust(context: Context, name: str) -> Trust | None:
     if told["known"] and context.options.all:
         raise ConflictError(
             f"node {name} shows another key than the one that was pinned: if its machine was set up anew, look at it "
-            f"with `muster node trust {name}`"
+            f"with `muster node trust {quote(name)}`"
         )
     if told["known"]:
         context.say(f"node {shown} shows ANOTHER key than before: set up anew, or somebody in between?")
