@@ -24,6 +24,8 @@ from wire.errors import ConfigError
 from wire.message import Message, names
 from wire.netlink import is_here
 
+CONTAINER = Path("/run/systemd/container")
+"""systemd makes this file where the machine is a container."""
 _MOST_NAMES = 4
 _WHAT_THEY_CAN = ", who can do there what the master can: they could read its keys and command it"
 _WAYS_OUT = (
@@ -70,8 +72,10 @@ def is_this_machine(facts: Facts) -> bool:
 
 
 def is_this_run(machine: str, boot_id: str) -> bool:
-    """Is it the master's machine, since it was started last?"""
-    return (machine, boot_id) == _this_machine()
+    """Is it the master's machine, since it was started last? In a container its id alone tells, if it has one:
+    systemd gives services such as the master a /proc of their own, and that shows the boot id of the machine around."""
+    ours, boot = _this_machine()
+    return machine == ours and (boot_id == boot or (bool(ours) and CONTAINER.exists()))
 
 
 def keys_in_reach(nodes: Iterable[NodeConfig], access: DesktopClient, as_owners: Container[str] = ()) -> Message | None:

@@ -6,10 +6,12 @@ import os
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from master.config.config import DesktopClient
 from master.core.nodes.inventory import Facts
+from master.nodes import same_account
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import check_company, company_of, keys_in_reach
 from monitor.agent.machine import machine_id
@@ -20,8 +22,10 @@ MASTER, OTHER = 4321, 4322
 
 
 @pytest.fixture(autouse=True)
-def _not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def _not_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor in a container."""
     monkeypatch.setattr(os, "geteuid", lambda: MASTER)
+    monkeypatch.setattr(same_account, "CONTAINER", tmp_path / "none")
 
 
 def check(ip: str, user: str) -> None:
@@ -53,6 +57,15 @@ def test_an_agent_tells_where_it_is_and_who() -> None:
     assert company_of(here(0, machine="another"), OUTSIDE) is None
     assert company_of(here(0), DesktopClient(networks=("127.0.0.0/8",))) is None
     assert company_of(here(0), DesktopClient(networks=OUTSIDE.networks, local_nodes="allow")) is None
+
+
+def test_in_a_container_the_id_of_the_machine_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There systemd shows a service another boot id than a log-in sees: that of the machine around the container."""
+    monkeypatch.setattr(same_account, "CONTAINER", tmp_path)
+    assert f"its tasks run as {MASTER}" in (company_of(here(MASTER, boot_id="another"), OUTSIDE) or "")
+    assert company_of(here(MASTER, machine="another"), OUTSIDE) is None
+    monkeypatch.setattr(same_account, "_this_machine", lambda: ("", "this boot"))
+    assert company_of(msgspec.structs.replace(here(MASTER, boot_id="another"), machine=""), OUTSIDE) is None
 
 
 def test_the_key_of_the_certificate_is_in_reach_of_tasks_of_our_account_and_of_root_here() -> None:

@@ -12,12 +12,18 @@ from master.config.ssh_accounts import SshAccount
 from master.core.nodes.inventory import Facts, Node, NodeSpec
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task
+from master.nodes import same_account
 from master.nodes.registry import NodeConfig
 from master.nodes.task_accounts import is_of_tasks, runs_own_tasks
 from monitor.agent.machine import machine_id
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 OF_EACH = {"wang": SshAccount("wang", "/keys/wang"), "li": SshAccount("li2", "/keys/li")}
+
+
+@pytest.fixture(autouse=True)
+def _no_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_account, "CONTAINER", tmp_path / "none")
 
 
 def entry(**fields: Any) -> NodeConfig:
