@@ -11,7 +11,11 @@ class Samples:
     """Where the links bring samples. Each listener gets every sample, with the name of its node, in this order."""
 
     def __init__(self, *listeners: Callable[[str, EncodedSample], None]) -> None:
-        self._listeners = listeners
+        self._listeners = list(listeners)
+
+    def listen(self, listener: Callable[[str, EncodedSample], None]) -> None:
+        """One more, after the others."""
+        self._listeners.append(listener)
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """A sample of a node arrived."""

@@ -26,7 +26,7 @@ KEY_BYTES = 32
 _NAME = "task_tokens"
 _PURPOSE = b"muster task token\0"
 _LAUNCH_ID = Pattern(r"([0-9]{1,15})\.([0-9]{1,6})\.([0-9a-f]{1,8})")
-"""Of a task, the number of the attempt, chance: see `master.app`."""
+"""Of a task, the number of the attempt, chance: see `master.start.loading`."""
 _ID = Pattern(r"t([0-9]{1,15})x([0-9]{1,6})x([0-9a-f]{1,8})")
 """No other token is called so: those of people are hex digits, and services have names."""
 

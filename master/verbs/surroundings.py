@@ -107,21 +107,65 @@ class AgentReports(Protocol):
 class Surroundings(Protocol):
     """The parts of the running master that verbs use."""
 
-    conda: str
-    root: str
-    log_folder: str
-    server_log: str
-    news_log: str
-    config: Config
-    lab: Lab
-    files: Files
-    acting: Acting
-    audit: AuditLog
-    passwords: Passwords
-    guesses: Guesses
-    directory: Directory | None
-    services: Services
-    task_tokens: TaskTokens
+    @property
+    def conda(self) -> str:
+        """The lab's conda."""
+
+    @property
+    def root(self) -> str:
+        """The folder with all visible folders."""
+
+    @property
+    def log_folder(self) -> str:
+        """The folder of the tasks' logs."""
+
+    @property
+    def server_log(self) -> str:
+        """The master's own log."""
+
+    @property
+    def news_log(self) -> str:
+        """The log that desktop clients show."""
+
+    @property
+    def config(self) -> Config:
+        """conf.json, with the changes that took effect."""
+
+    @property
+    def lab(self) -> Lab:
+        """Which lab this is."""
+
+    @property
+    def files(self) -> Files:
+        """The visible folders."""
+
+    @property
+    def acting(self) -> Acting:
+        """Those who access files with the rights of a user."""
+
+    @property
+    def audit(self) -> AuditLog:
+        """The audit log."""
+
+    @property
+    def passwords(self) -> Passwords:
+        """How passwords are checked."""
+
+    @property
+    def guesses(self) -> Guesses:
+        """The failed log-ins."""
+
+    @property
+    def directory(self) -> Directory | None:
+        """The lab's directory, if it has one."""
+
+    @property
+    def services(self) -> Services:
+        """The programs around the master."""
+
+    @property
+    def task_tokens(self) -> TaskTokens:
+        """The tokens of tasks."""
 
     @property
     def logs(self) -> LogReader:

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.app import _end_what_was_put_back
 from master.core.core import Core
 from master.core.nodes.facts import Facts
 from master.core.nodes.inventory import NodeSpec
@@ -28,6 +27,7 @@ from master.durable.store import Permit, Store, StoreCorruptError
 from master.durable.witness import Told, Witness
 from master.engine.engine import Engine
 from master.people.task_tokens import TaskTokens
+from master.start.loading import end_what_was_put_back
 from master.verbs.access import by_token
 from master.watchers.own_account import OwnAccount
 from tests import landed
@@ -62,7 +62,7 @@ class Start:
     async def end(self) -> None:
         """What a start does, then an end in order."""
         if self._ends_access:
-            await _end_what_was_put_back(self.engine, self.store, self._tokens)
+            await end_what_was_put_back(self.engine, self.store, self._tokens)
         await self.engine.settled()
         await self.engine.close()
 

@@ -6,13 +6,13 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from master.app import _end_what_was_put_back
 from master.core.core import Core
 from master.core.people.people import Token
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.engine.engine import Engine
 from master.people.task_tokens import TaskTokens
+from master.start.loading import end_what_was_put_back
 from tests.master.executor import played
 
 
@@ -31,7 +31,7 @@ async def lived(folder: Path, change: str) -> list[str]:
     """A start, what `change` says, and an end; the tokens that open something."""
     store, core, engine = opened(folder)
     store.anchor({}, anew=False)
-    await _end_what_was_put_back(engine, store, TaskTokens.begin(folder))
+    await end_what_was_put_back(engine, store, TaskTokens.begin(folder))
     if change == "add":
         ann = engine.client_change(lambda: core.people.add("ann", link="x", link_until=4e9))
         engine.client_change(lambda: core.people.add_token(Token("t1", ann.id, "x")))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from master import app
 from master.app import Master
 from master.config.conf_changes import at_start, changed_now, taken_over
 from master.config.config import config_of, load_config
 from master.config.settings import Scheduling
+from master.start import followed_files
 from master.watchers.file_watcher import Pace
 from tests.conftest import LabMaker
 from tests.master.in_process import run
@@ -57,14 +57,14 @@ Story = Callable[[Master, Path], Awaitable[None]]
 
 def follow(make_lab: LabMaker, monkeypatch: pytest.MonkeyPatch, story: Story, **keys: Any) -> None:
     """A master that looks often, and what is done to its conf.json."""
-    monkeypatch.setattr(app, "PACE", QUICK)
+    monkeypatch.setattr(followed_files, "PACE", QUICK)
     path = make_lab(nodes=[], **keys)
 
     async def whole() -> None:
         master = Master(load_config(path))
         running = asyncio.create_task(master.run())
         try:
-            await settled(lambda: running.done() or hasattr(master, "fleet"))
+            await settled(lambda: running.done() or hasattr(master, "served"))
             assert not running.done()
             await story(master, path)
         finally:
@@ -111,24 +111,24 @@ def test_a_changed_file_is_followed_and_a_broken_one_changes_nothing(
         await settled(lambda: settings().grace_s == 3)
         assert settings().reservations == 1, "what was set at run time outranks the file"
         assert master.engine.core.tuning.default("scheduler.reservations") == 9
-        assert "scheduler.grace_s" in master.config.said
-        assert (master.about().conf_fault, master.about().conf_at_start) == (None, ["privacy"])
-        assert master.config.privacy == "open"
+        assert "scheduler.grace_s" in master.served.config.said
+        assert (master.served.about().conf_fault, master.served.about().conf_at_start) == (None, ["privacy"])
+        assert master.served.config.privacy == "open"
 
         good = text_of(path)
         for broken in (good.replace('"grace_s": 3', '"grace_s": -3'), good[:-1], ""):
             put(path, broken)
-            await settled(lambda: master.about().conf_fault is not None)
+            await settled(lambda: master.served.about().conf_fault is not None)
             assert settings().grace_s == 3
             put(path, good)
-            await settled(lambda: master.about().conf_fault is None)
+            await settled(lambda: master.served.about().conf_fault is None)
         put(path, None)
-        await settled(lambda: "there is no such file" in (master.about().conf_fault or ""))
+        await settled(lambda: "there is no such file" in (master.served.about().conf_fault or ""))
         put(path, good)
-        await settled(lambda: master.about().conf_fault is None)
+        await settled(lambda: master.served.about().conf_fault is None)
 
         write(path, scheduler={}, privacy="open")
-        await settled(lambda: settings().grace_s == 10 and not master.about().conf_at_start)
+        await settled(lambda: settings().grace_s == 10 and not master.served.about().conf_at_start)
         assert settings().reservations == 1
 
     with caplog.at_level(logging.INFO, "muster"):
@@ -147,11 +147,11 @@ def test_what_a_start_would_refuse_for_its_rights_is_not_taken_over(
     async def story(master: Master, path: Path) -> None:
         influx = {"url": "http://lab:8086", "token": "secret-1"}
         write(path, influx=influx, scheduler={"grace_s": 3})
-        await settled(lambda: "influx.token" in (master.about().conf_fault or ""))
-        assert "secret-1" not in (master.about().conf_fault or "")
+        await settled(lambda: "influx.token" in (master.served.about().conf_fault or ""))
+        assert "secret-1" not in (master.served.about().conf_fault or "")
         assert master.engine.core.settings.scheduler.grace_s == 10
         close(path)
-        await settled(lambda: master.about().conf_fault is None)
+        await settled(lambda: master.served.about().conf_fault is None)
         assert master.engine.core.settings.scheduler.grace_s == 3
 
     follow(make_lab, monkeypatch, story)
