@@ -36,6 +36,8 @@ _AS_THE_FD = -1
 """The family of a socket that is made of a descriptor."""
 FIRST, ALONE_HERE = "gw0", "main"
 """What xdist calls the first worker, and what we call a process that has none."""
+ENDING_S = 120.0
+"""How long a worker that has no test left may take to end."""
 PATIENCE_S, LOOK_S = 120.0, 0.1
 """How long the other workers wait until the first has loaded all files."""
 
@@ -55,7 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "timeout(seconds): the test's own deadline, in a run of the runner")
     config.addinivalue_line("markers", "browser: the test drives Chromium, which needs a network of its own")
     folder = config.getoption(RECORDS)
-    if folder is not None and not _distributes(config):
+    if folder is not None and _distributes(config):
+        config.pluginmanager.register(Endings(Path(folder)))
+    elif folder is not None:
         name = getattr(config, "workerinput", {"workerid": ALONE_HERE})["workerid"]
         config.pluginmanager.register(Recorder(Writer(Path(folder), name), Path(folder), name), _RECORDER)
 
@@ -246,6 +250,28 @@ class Recorder:
             if thread is not threading.main_thread() and not thread.daemon
         ]
         self._write("finished", threads=left)
+
+
+class Endings:
+    """Waits, where tests are handed out, until each worker has ended its work: xdist would interrupt one after five
+    seconds and kill it after ten, and a loaded machine takes as long to look for garbage."""
+
+    def __init__(self, folder: Path) -> None:
+        self._records = Reader(folder)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Before xdist ends the workers."""
+        until, at_work = monotonic() + ENDING_S, {}
+        while monotonic() < until:
+            for name, line in self._records.new():
+                if line["kind"] == "began":
+                    at_work[name] = line["pid"]
+                elif line["kind"] == "finished":
+                    at_work.pop(name, None)
+            if not any(map(_lives, at_work.values())):
+                return
+            sleep(LOOK_S)
 
 
 def _lives(pid: int) -> bool:

@@ -245,6 +245,23 @@ def test_leaves():
     until_gone(tmp_path / "pid")
 
 
+SLOW_TO_END = """
+import time
+def pytest_unconfigure(config):
+    if hasattr(config, "workerinput"):
+        for _ in range(7):
+            time.sleep(1)
+        open("ended", "w").close()
+"""
+
+
+def test_a_worker_that_takes_long_to_end_is_waited_for(run_suite: RunSuite, tmp_path: Path) -> None:
+    """Else xdist interrupts one after five seconds and kills it after ten."""
+    said = run_suite({"real/conftest.py": SLOW_TO_END})
+    assert said.code == 0, said.text
+    assert (tmp_path / "ended").exists()
+
+
 def test_a_test_that_kills_its_worker_is_red_and_not_tried_again(run_suite: RunSuite) -> None:
     said = run_suite({"unit/test_killing.py": "import os\ndef test_kills(): os.kill(os.getpid(), 9)\n"})
     assert said.code == 1
