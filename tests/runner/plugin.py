@@ -22,12 +22,12 @@ from typing import Any
 
 import pytest
 
-from tests.runner import layers, signals
+from tests.runner import collecting, layers, signals
 from tests.runner.groups import Scheduling, group_scheduling
 from tests.runner.records import Reader, Writer
 from tests.runner.verdict import VerdictError
 
-RECORDS, DEADLINE, LATER = "--records", "--deadline", "--later"
+RECORDS, DEADLINE, LATER, FILES = "--records", "--deadline", "--later", "--files"
 LONGEST_S = 300.0
 """In a run of the runner, no test may declare a longer deadline with the mark `timeout`."""
 _GUARD = pytest.StashKey["Guard"]()
@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of the runner."""
     parser.addoption(RECORDS, metavar="FOLDER", help="write down what happens, for the runner (tests/runner)")
     parser.addoption(DEADLINE, metavar="S", type=float, help="seconds that a test may take, with --records")
+    parser.addoption(FILES, metavar="PATH", help="collect the files that this one lists, and no others")
     told = "so many of the workers begin when the run beside this one is over, with --dist loadgroup"
     parser.addoption(LATER, metavar="N", type=int, default=0, help=told)
 
@@ -56,6 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{layer}: the layer of a test, set by {layers.TABLE} or by this mark")
     config.addinivalue_line("markers", "timeout(seconds): the test's own deadline, in a run of the runner")
     config.addinivalue_line("markers", "browser: the test drives Chromium, which needs a network of its own")
+    config.pluginmanager.register(collecting)
+    if config.getoption(FILES) is not None:
+        files = Path(config.getoption(FILES)).read_text(encoding="utf-8").splitlines()
+        config.pluginmanager.register(collecting.Chosen(config.rootpath, files))
     folder = config.getoption(RECORDS)
     if folder is not None and _distributes(config):
         config.pluginmanager.register(Endings(Path(folder)))

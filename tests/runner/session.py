@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.runner.plan import Run, Suite
-from tests.runner.plugin import DEADLINE, LATER, RECORDS
+from tests.runner.plugin import DEADLINE, FILES, LATER, RECORDS
 from tests.runner.processes import Child, Nursery
 from tests.runner.records import ALONE
 from tests.runner.results import Results
@@ -115,13 +115,16 @@ class Session:
     def _start(self, run: Run, place: str) -> Running:
         files = self._suite.files(run)
         options = ["-n", str(run.workers + run.later), LATER, str(run.later), "--max-worker-restart", "0"]
-        options += ["--dist", run.distribution, "-m", run.marks, "--maxfail", str(MOST_FAILURES), *files]
+        options += ["--dist", run.distribution, "-m", run.marks, "--maxfail", str(MOST_FAILURES)]
+        chosen = self._folder / f"{place}-files"
+        chosen.write_text("\n".join(files), encoding="utf-8")
+        options += [f"{FILES}={chosen}"]  # a path of its own would be taken for a test, and decide the root
         return self._pytest(run, files, place, options, self._limits.deadline_s or run.deadline_s)
 
     def _pytest(self, run: Run, files: list[str], place: str, options: Sequence[str], deadline_s: float) -> Running:
         records = self._folder / place
         records.mkdir()
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", RECORDS, str(records)]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{RECORDS}={records}"]
         command += [DEADLINE, str(deadline_s), "-o", "faulthandler_timeout=0", *options]
         # Without this, each pytest that starts closes the parent of all others' folders to other accounts.
         command += ["--basetemp", str(self._folder / f"{place}-tmp")]
