@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from itertools import islice, pairwise
 from typing import Any
 
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.agent import SAMPLE_S
 
 
 def told(lab: Lab, *words: str) -> Any:
@@ -47,6 +51,39 @@ def test_what_was_set_holds_at_once_and_after_the_master_was_killed_and_the_log_
         ("setting.set", "scheduler.max_running = 1"),
         ("setting.set", "scheduler.reserve_after = 7200.0"),
     ]
+
+
+def test_a_node_is_sampled_and_pinged_as_an_admin_says_while_it_runs_and_after_the_master_was_killed(lab: Lab) -> None:
+    lab.start()
+    await_online(lab)
+    for name, value in (("sample_s", 0.5), ("heartbeat_s", 1)):
+        assert told(lab, "set", f"scheduler.{name}", str(value))["value"] == value
+    assert is_sampled_often(lab)
+    lab.kill_master()
+    lab.start()
+    await_online(lab)
+    agent = lab.agent_pid("node0")
+    assert agent is not None
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        with lab.client() as client:
+            until("its silence is noticed", lambda: client.node("node0")["reason"] == "the agent said nothing for 3 s")
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    await_online(lab)
+    assert is_sampled_often(lab)
+
+
+def await_online(lab: Lab) -> None:
+    with lab.client() as client:
+        until("the node is online", lambda: client.node("node0")["state"] == "online")
+
+
+def is_sampled_often(lab: Lab) -> bool:
+    """Whether two of some samples of the node lie as close together as no agent's do by itself."""
+    with lab.client() as client:
+        samples = (one["params"]["at"] for one in client.watch("nodes") if one["method"] == "node.sample")
+        return any(later - earlier < SAMPLE_S / 2 for earlier, later in pairwise(islice(samples, 20)))
 
 
 def test_the_quota_of_a_project_holds_for_whoever_is_alone_and_survives_the_master(lab: Lab) -> None:
