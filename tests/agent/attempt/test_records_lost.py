@@ -4,6 +4,7 @@ what the master wrote down; what a process carries makes it a candidate at most,
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -478,7 +479,7 @@ def test_what_left_its_tree_and_became_another_accounts_holds_its_attempt(node: 
 def _in_group(node: Node, group: Path) -> Node:
     """Its agents, and all that they start, are in a control group of their own, as a service is."""
     script = node.state.parent / "python"
-    words = f'#!/bin/sh\necho $$ > {group}/cgroup.procs || exit 9\nexec {sys.executable} "$@"\n'
+    words = f'#!/bin/sh\necho $$ > {group}/cgroup.procs || exit 9\nexec {shlex.quote(sys.executable)} "$@"\n'
     script.write_text(words, encoding="utf-8")
     script.chmod(0o755)
     node.python = str(script)
