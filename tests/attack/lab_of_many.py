@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from master.callers.peer import Peer as KernelPeer
+from master.callers.peer import Person
 from master.config.config import DesktopClient as Access
 from master.core.people.people import Scope
 from master.core.tasks.task import ArrayPlace, Task, TaskState
@@ -135,7 +136,7 @@ class LabOfMany:
     async def _by_account(self, name: str, port: str) -> Peer:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(hub, "identify", lambda _sock: KernelPeer("127.0.0.1", is_here=True, uid=UIDS[name]))
-            patched.setattr(local_accounts, "person", {uid: name for name, uid in UIDS.items()}.get)
+            patched.setattr(local_accounts, "person", {uid: Person(name) for name, uid in UIDS.items()}.get)
             peer = await self.master.peer(port)
             await peer.call("auth.whoami")
         return peer

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.callers.peer import Peer
+from master.callers.peer import Peer, Person
 from master.config.config import load_config
 from master.core.nodes.inventory import NodeState
 from master.ports import hub, local_accounts
@@ -27,7 +27,7 @@ AS_OWNERS = msgspec.structs.replace(
 
 @pytest.fixture(autouse=True)
 def accounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_accounts, "person", lambda uid: {ANN: "ann", BOB: "bob"}.get(uid, ""))
+    monkeypatch.setattr(local_accounts, "person", {ANN: Person("ann"), BOB: Person("bob")}.get)
 
 
 def test_an_admins_account_without_a_log_in_is_worth_a_tasks_token_where_tasks_run_as_it(
