@@ -66,13 +66,14 @@ class Owners:
         return [task.id for task in held]
 
     def claim(self, old: str, new: str) -> list[int]:
-        """Give the tasks of a user who only owned some to another user; their ids. Raises NotFoundError,
-        ConflictError."""
+        """Give the tasks of a user who only owned some to another user; their ids. They submit nothing in the name of
+        that user before the user says so. Raises NotFoundError, ConflictError."""
         before, after = self._people.find(old), self._people.find(new)
         if not before.is_owner_only:
             raise ConflictError(Message("claim_of_somebody", name=old))
         claimed = [task for task in self._task_table.tasks.values() if task.owner == before.name]
         for task in claimed:
+            task.token = ""
             self._give(task, after.name)
         return [task.id for task in claimed]
 
