@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import sysconfig
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from client.api import Client
+from tests.soak import one_in
 from tests.system.lab import Lab, rewrite
 from tests.testbed import processes
 from tests.waiting import until
@@ -20,10 +22,12 @@ ROUNDED_S = 1.0
 
 
 class JumpingLab(Lab):
-    """A lab whose processes all read one wall clock, which the test sets. The monotonic one is the kernel's."""
+    """A lab whose processes all read one wall clock, which the test sets. The monotonic one is the kernel's. `which`:
+    only those with such a word in their command line do."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, which: str = "*") -> None:
         super().__init__(folder, nodes=1)
+        self._which = which
         self.python = str(self._wrapped_python())
 
     def _wrapped_python(self) -> Path:
@@ -41,7 +45,8 @@ class JumpingLab(Lab):
         python.parent.mkdir()
         words = " ".join(f"{name}={value}" for name, value in own.items())
         real = Path(sys.executable).resolve()
-        python.write_text(f'#!/bin/bash\nexport {words}\nexec -a "$0" {real} "$@"\n', encoding="utf-8")
+        case = f'case " $* " in {self._which}) export {words} ;; esac'
+        python.write_text(f'#!/bin/bash\n{case}\nexec -a "$0" {real} "$@"\n', encoding="utf-8")
         python.chmod(0o755)
         return python
 
@@ -52,6 +57,17 @@ class JumpingLab(Lab):
     def jump(self, seconds: float) -> None:
         """From now on, wall clocks are so far from the true time."""
         rewrite(self.clock, f"{seconds:+.0f}\n")
+
+
+@pytest.fixture
+def lab_with_its_node_off(tmp_path: Path) -> Iterator[JumpingLab]:
+    """Its agent, and what that starts, read the clock that the test sets."""
+    lab = JumpingLab(tmp_path / "lab", '*" --state "*')
+    try:
+        yield lab
+    finally:
+        left = lab.close()
+    assert left == []
 
 
 @pytest.fixture
@@ -152,3 +168,41 @@ def test_a_master_that_starts_a_day_off_finds_what_runs_and_keeps_its_order(
         for number, code in zip([running, *waiting, last], (3, 4, 5, 6), strict=True):
             until_state(client, number, "failed")
             assert client.show(number)["exit_code"] == code
+
+
+@pytest.mark.parametrize("offset", one_in(2, [DAY, -DAY, -3600.0, 400 * DAY]))
+def test_a_task_on_a_node_whose_clock_is_off_is_told_by_the_masters_and_runs_alone(
+    lab_with_its_node_off: JumpingLab, tmp_path: Path, offset: float
+) -> None:
+    """The test's own clock, the kernel's times of files, its locks and its processes say what happened."""
+    lab, holds, go = lab_with_its_node_off, tmp_path / "holds", tmp_path / "go"
+    lab.jump(offset)
+    lab.start()
+    asked_at = time.time()
+    with lab.client() as client:
+        first = client.submit(
+            f"exec 9>{holds}; flock -n 9 && echo $$ >&9; until [ -e {go} ]; do sleep 0.05; done; exit 7", gpus=8
+        )
+        second = client.submit(f"exec 9>>{holds}; flock -n 9", gpus=1)
+        until("the command's pid", lambda: holds.exists() and holds.read_text(encoding="ascii"))
+        pid = int(holds.read_text(encoding="ascii"))
+        until_state(client, first, "running")
+        began_at = holds.stat().st_mtime
+        assert abs((client.node("node0")["clock_offset_s"] or 0.0) - offset) < abs(offset) / 2
+        lab.kill_master()
+        lab.kill_agent("node0")
+        lab.start()
+    with lab.client() as client:
+        until("the node is back", lambda: client.node("node0")["state"] == "online")
+        assert processes.state(pid) not in ("", "Z", "X")
+        assert client.show(second)["state"] == "waiting"
+        go.touch()
+        ended = client.wait([first, second], 60)
+        assert (ended[first]["exit_code"], ended[second]["exit_code"]) == (7, 0)
+        told = {key: client.show(first)[key] or 0.0 for key in ("submitted_at", "started_at", "ended_at")}
+        may_end_at, later = go.stat().st_mtime, client.show(second)["started_at"] or 0.0
+        for moments in (
+            [asked_at, told["submitted_at"], began_at, may_end_at, told["ended_at"], time.time()],
+            [told["submitted_at"], told["started_at"], may_end_at, later],
+        ):
+            assert all(one <= other + ROUNDED_S for one, other in itertools.pairwise(moments)), moments
