@@ -150,7 +150,7 @@ def test_what_cannot_be_meant_is_one_line(
     assert table.asked == []
 
 
-@pytest.mark.parametrize("said", ["reserve_after", "scheduler.reserve_aftr", "scheduler.reserve-after"])
+@pytest.mark.parametrize("said", ["reserve_after", "scheduler.reserve_aftr", "scheduler.reserve-after", "reserve_aftr"])
 def test_a_setting_that_does_not_exist_is_answered_with_the_nearest_one(
     said: str, table: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:

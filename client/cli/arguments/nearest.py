@@ -39,7 +39,13 @@ def key(name: str, known: Iterable[str]) -> str:
     known = list(known)
     meant = [one.removeprefix("--") for one in _ELSEWHERE.get(f"--{name}", ())]
     parts = [one for one in known if one.rpartition(".")[2] == name]
-    return _asked([one for one in meant if one in known][:1] or parts or _close(name, known))
+    return _asked([one for one in meant if one in known][:1] or parts or _close(name, known) or _ends(name, known))
+
+
+def _ends(name: str, known: list[str]) -> list[str]:
+    """Those whose last part is like the name: `grace` for `scheduler.grace_s`."""
+    close = _close(name, [one.rpartition(".")[2] for one in known])
+    return [one for one in known if one.rpartition(".")[2] in close]
 
 
 def _close(name: str, known: list[str]) -> list[str]:
