@@ -99,7 +99,7 @@ class ClientEvents:
         drafts = []
         for number, command in enumerate(commands, self._task_table.next_id):
             drafts.append(replace(draft, command=command, log_path=log_path(number)))
-        self._file(drafts, now)
+        self._file(drafts, now, alike=True)
         return drafts
 
     def submit_array(
@@ -119,7 +119,7 @@ class ClientEvents:
         indices = [draft.array.index for draft in drafts if draft.array is not None]
         array = Array(self._task_table.next_id, len(drafts), cap, max_fails, least=min(indices), greatest=max(indices))
         self._arrays.begin(array)
-        self._file(drafts, now)
+        self._file(drafts, now, alike=True)
         return drafts
 
     def edit(
@@ -254,15 +254,17 @@ class ClientEvents:
         if waiting + more > most:
             raise LimitError(Message("queue_full", waiting=waiting, most=most))
 
-    def _file(self, drafts: list[Task], now: float) -> None:
+    def _file(self, drafts: list[Task], now: float, *, alike: bool = False) -> None:
+        """`alike`: they differ in command, name, log and place in an array alone, so they wait for the same."""
+        unmet = self._dependencies.unmet(drafts[0]) if alike and drafts[0].after else []
         for draft in drafts:
             if draft.after:
-                draft.waits_for = self._dependencies.unmet(draft) or NO_LIST
+                draft.waits_for = ([*unmet] if alike else self._dependencies.unmet(draft)) or NO_LIST
             if draft.begin_at is not None:
                 draft.not_before = draft.eligible_at = max(draft.begin_at, now)
             if draft.share:
                 self._learned.fill_in(draft)
-        self._task_table.file(drafts, now)
+        self._task_table.file(drafts, now, alike=alike)
         for draft in drafts:
             if draft.waits_for:
                 self._dependencies.link(draft)

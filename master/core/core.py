@@ -246,6 +246,11 @@ class Core:
         """Has something changed since the last plan that may matter to it?"""
         return self._parts.pending.plan_needed
 
+    @property
+    def has_many(self) -> bool:
+        """Have so many tasks come or changed since somebody took the changes that to write them takes a while?"""
+        return self._pending.has_many
+
     def load(
         self,
         tasks: Mapping[int, Task],

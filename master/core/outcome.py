@@ -34,6 +34,10 @@ class Outcome(msgspec.Struct):
         return [(task.id, before, after) for task, before, after in self.moves if before is not after]
 
 
+MANY = 1000
+"""More tasks than this are written, and planned for, each in a turn of the loop of its own."""
+
+
 class Pending:
     """Collects until somebody takes it. `tasks`: those that came or changed, by id; what is written of each is how it
     is when the outcome is taken. `moves`: see `Move`. `seq`: the number of the journal's record that will hold them.
@@ -111,6 +115,11 @@ class Pending:
     def has_outcome(self) -> bool:
         """Has something happened that nobody has taken yet?"""
         return bool(self.tasks or self._effects or self._nodes or self._answers or self._gone or self._pieces)
+
+    @property
+    def has_many(self) -> bool:
+        """Have so many tasks come or changed that to write them takes a while?"""
+        return len(self.tasks) > MANY
 
     def take(self) -> Outcome | None:
         """All of it, or None if there is nothing; from then on it begins anew."""

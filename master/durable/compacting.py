@@ -25,8 +25,14 @@ log = logging.getLogger("muster.engine")
 
 RETRY_S, LONGEST_RETRY_S = 60.0, 3600.0
 """Seconds until a failed compaction is retried, and the longest pause; each pause is twice the one before."""
+PATIENCE_S = 10.0
+"""The longest that a compaction waits for long requests of clients."""
 ARCHIVED_AT_ONCE = 2000
 """The most tasks that move to the history in one turn of the loop."""
+
+
+def _never() -> bool:
+    return False
 
 
 class Compacting:
@@ -51,6 +57,10 @@ class Compacting:
         """Why the last compaction failed; None if it did not."""
         self.not_before = 0.0
         """The earliest time of the next compaction, by `time.monotonic`."""
+        self.is_busy: Callable[[], bool] = _never
+        """Is somebody's long request being worked on?"""
+        self._due_at = 0.0
+        """Since when a compaction waits for such a request; 0: none waits."""
         self._failed = 0
         self._running: asyncio.Task[None] | None = None
 
@@ -60,8 +70,14 @@ class Compacting:
         return self._running is not None
 
     def start_if_due(self) -> None:
-        """Start a compaction if the journal is large enough, none is running, and no retry is pending."""
-        if self._running is None and self._is_due():
+        """Start a compaction if the journal is large enough, none is running, and no retry is pending. Somebody's long
+        request goes first, but not for ever."""
+        if self._running is not None or not self._is_due():
+            return
+        now = time.monotonic()
+        self._due_at = self._due_at or now
+        if not self.is_busy() or now >= self._due_at + PATIENCE_S:
+            self._due_at = 0.0
             self._running = asyncio.create_task(self._run())
 
     async def finish(self) -> None:

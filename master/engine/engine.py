@@ -202,7 +202,10 @@ class Engine:
         self._holds = False
         if self._held_back:
             self._held_back = False
-            self._commit()
+            if self.core.has_many:  # others are heard between the change and its commit
+                self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
+            else:
+                self._commit()
 
     def _collect(self) -> None:
         if self._closed:
@@ -247,7 +250,8 @@ class Engine:
 
     def _commit_or_stall(self) -> None:
         self._commit_at = None
-        if self.core.plan_needed and not self.stalled:  # while nothing can be written, nothing is started
+        has_many = self.core.has_many  # then the plan comes behind the commit, in a turn of its own
+        if self.core.plan_needed and not (self.stalled or has_many):  # while nothing can be written, nothing is started
             self._pace.plan_if_due()
         self._take()
         try:
@@ -264,7 +268,7 @@ class Engine:
         was_stalled, self.stalled, self._unsynced = self.stalled, False, False
         self.core.unsaved.clear()
         self._let_out()
-        if was_stalled:
+        if was_stalled or has_many:
             self._collect()  # what waited to be planned
         self.compacting.start_if_due()
 

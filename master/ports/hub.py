@@ -93,6 +93,7 @@ class Hub:
         if loop is not None:
             self.door.turns.began = loop.began
             engine.is_alone = loop.is_alone
+        engine.compacting.is_busy = lambda: self.door.turns.busy
         self.streams = Streams(engine, master, self.door.turns)
         access = desktop or DesktopClient(networks=())
         self._looks_again: asyncio.Handle | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any, Protocol, TypeVar
@@ -21,7 +21,7 @@ from master.durable.archive_index import Wanted
 from master.verbs.base import Context
 from master.verbs.spec import Spec
 from master.verbs.task_list import SortKey
-from master.verbs.tasks import Cancel, Cancelled, Edit, Remove, Removed, Why, cancel, edit, names_of, remove
+from master.verbs.tasks import Cancel, Cancelled, Cancelling, Edit, Remove, Removed, Why, cancel, edit, names_of, remove
 from master.views.tasks import task_page
 from wire.errors import ConflictError, MusterError, NotFoundError, StoreUnavailableError
 from wire.message import Message
@@ -223,10 +223,19 @@ async def _with_copies(context: Context, answer: Removed) -> Removed:
     return answer
 
 
-def cancelled(context: Context, params: Cancel) -> Cancelled | Awaitable[Cancelled]:
+def cancelled(context: Context, params: Cancel) -> Any:
     """End some tasks; those that cannot be are told apart, with the reason."""
-    # Of an archived task it is told that it has ended rather than that there is none.
     answer = cancel(context, params)
+    return _explained_if_missing(context, answer) if isinstance(answer, Cancelled) else _then_explained(context, answer)
+
+
+def _then_explained(context: Context, work: Cancelling) -> Generator[None, None, Any]:
+    answer = yield from work
+    return _explained_if_missing(context, answer)
+
+
+def _explained_if_missing(context: Context, answer: Cancelled) -> Cancelled | Awaitable[Cancelled]:
+    """Of an archived task it is told that it has ended rather than that there is none."""
     missing = [task_id for task_id, code in answer.codes.items() if code == NotFoundError.code]
     return _explained(context, answer, missing) if missing and context.engine.archive.is_there else answer
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from typing import Annotated
+from collections.abc import Awaitable, Generator, Iterable
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -16,13 +16,20 @@ from master.verbs.array_spec import INDEX, Template, check_sweep, points_of, rea
 from master.verbs.base import Context
 from master.verbs.places import strictly
 from master.verbs.projects import check_project
+from master.verbs.repeats import answered
 from master.verbs.spec import ALL_BYTES, Spec, check_command, draft_of
 from master.verbs.submit import Batch, owner_of
 from master.verbs.task_list import tasks_of_array
+from master.verbs.turns import Work
 from master.verbs.whose_turn import check_wish
 from wire.errors import BadRequestError, LimitError
 from wire.message import Message
 
+Place: TypeAlias = tuple[int, dict[str, str]]
+"""The index of a task of an array, and its point of a sweep."""
+Filing: TypeAlias = Generator[None, None, Batch]
+SLICE = 200
+"""Tasks that are made between two chances for others: about 1 ms of them."""
 MOST_BYTES = 256 << 20
 """So much an array may be on the disk: a long command, times many tasks."""
 _NAME = 200
@@ -68,7 +75,7 @@ class ArrayView(msgspec.Struct, frozen=True):
     failed: list[int]
 
 
-def submit_array(context: Context, params: SubmitArray) -> Batch | Awaitable[Batch]:
+def submit_array(context: Context, params: SubmitArray) -> Filing | Awaitable[Batch]:
     """File the tasks of an array or of a sweep, with consecutive ids: all or none."""
     if (params.array is None) is not bool(params.sweep):
         raise BadRequestError(Message("array_or_sweep"))
@@ -93,11 +100,19 @@ def submit_array(context: Context, params: SubmitArray) -> Batch | Awaitable[Bat
         relaxed = replace(params, strict=False)
         return strictly(context, draft, [params.command], lambda later: submit_array(later, relaxed), Batch)
     template = Template(params.command, params.sweep)
-    folder = context.master.log_folder
+    return _filed(context, params, cap, _Drafts(draft, template, context), _places(indices, params.sweep))
+
+
+def _filed(context: Context, params: SubmitArray, cap: int | None, drafts: _Drafts, places: Iterable[Place]) -> Filing:
+    """Make the tasks in slices, and file them all at once."""
+    yield from drafts.make(places)
+    if context.once is not None:  # the same request may have come again meanwhile
+        known: Batch | None = answered(context.engine, *context.once, Batch)
+        if known is not None:
+            return known
 
     def change() -> Batch:
-        core = context.core
-        tasks = _drafts(draft, template, _places(indices, params.sweep), core.next_id, folder)
+        core, tasks = context.core, drafts.numbered()
         core.submit_array(tasks, context.now, context.past, cap=cap, max_fails=params.max_fails)
         return Batch(tasks[0].id, len(tasks))
 
@@ -120,29 +135,46 @@ def _view(array: Array) -> ArrayView:
     return ArrayView(array.id, array.count, array.cap, array.max_fails, list(array.failed))
 
 
-def _drafts(
-    draft: Task, template: Template, places: Iterable[tuple[int, dict[str, str]]], first: int, folder: str
-) -> list[Task]:
-    """The tasks, each with its place, its command, its name and its log."""
-    drafts = []
-    is_told = "{" in draft.name
-    for number, (index, point) in enumerate(places, first):
-        values = {INDEX: str(index), **point}
-        drafts.append(
-            replace(
-                draft,
-                command=template.filled(values),
-                name=template.text(draft.name, values)[:_NAME] if is_told else draft.name,
-                log_path=f"{folder}/{number}.log",
-                array=ArrayPlace(first, index),
-                sweep=point,
-            )
-        )
-        check_command(drafts[-1].command, draft.setup)
-    return drafts
+class _Drafts:
+    """The tasks of an array, each with its place, its command, its name and its log, as copies of `draft`."""
+
+    def __init__(self, draft: Task, template: Template, context: Context) -> None:
+        self._draft = draft
+        self._template = template
+        self._core = context.core
+        self._folder = context.master.log_folder
+        self._first = context.core.next_id
+        self._made: list[Task] = []
+
+    def make(self, places: Iterable[Place]) -> Work:
+        """Make them, numbered as they would be now. Raises BadRequestError for a command that no machine can be
+        given."""
+        is_told = "{" in self._draft.name
+        for number, (index, point) in enumerate(places, self._first):
+            values = {INDEX: str(index), **point}
+            name = self._template.text(self._draft.name, values)[:_NAME] if is_told else self._draft.name
+            command = self._template.filled(values)
+            check_command(command, self._draft.setup)
+            log, place = self._log(number), ArrayPlace(self._first, index)
+            made = replace(self._draft, command=command, name=name, log_path=log, array=place, sweep=point)
+            self._made.append(made)
+            if len(self._made) % SLICE == 0:
+                yield
+
+    def numbered(self) -> list[Task]:
+        """Return them, with the ids that are next now."""
+        first = self._core.next_id
+        if first != self._first:  # others have filed some meanwhile
+            for number, made in enumerate(self._made, first):
+                made.log_path = self._log(number)
+                made.array = ArrayPlace(first, made.array.index if made.array is not None else 0)
+        return self._made
+
+    def _log(self, number: int) -> str:
+        return f"{self._folder}/{number}.log"
 
 
-def _places(indices: list[int], sweep: dict[str, list[str]]) -> Iterable[tuple[int, dict[str, str]]]:
+def _places(indices: list[int], sweep: dict[str, list[str]]) -> Iterable[Place]:
     """Each index with the values of its point; without a sweep it has none."""
     return zip(indices, points_of(sweep), strict=True) if sweep else ((index, {}) for index in indices)
 

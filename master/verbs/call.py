@@ -45,6 +45,10 @@ Running = Job | asyncio.Task[None]
 _SOMEBODYS = frozenset({"own", "group"})
 
 
+def _always() -> bool:
+    return True
+
+
 @cache
 def _note_of() -> Callable[..., None]:
     """Writes a call into the audit log. It knows what many verbs answer, so it is loaded with them, not before."""
@@ -78,6 +82,8 @@ class Door:
         self.master = master
         self.rates = rates
         self.turns = Turns()
+        self.unfinished: set[asyncio.Task[None]] = set()
+        """The waits that follow work in slices."""
 
     async def load_verbs(self) -> None:
         """Load the verbs that nobody has called yet, a few at a time: so that no call has to wait for that."""
@@ -218,7 +224,8 @@ class Calls:
             return None
         if isinstance(result, GeneratorType):
             made = partial(self._made, self._asked(name, params), done)
-            job = Job(result, made, is_wanted, self.caller.counted_as or None)
+            wanted = is_wanted if self.only_looks(name) else _always
+            job = Job(result, made, wanted, self.caller.counted_as or None)
             return None if self._door.turns.begin(job) else job
         # Most verbs return a Struct at once; the check for an Awaitable costs more.
         if not isinstance(result, msgspec.Struct) and isinstance(result, Awaitable):
@@ -231,14 +238,17 @@ class Calls:
         """Call a verb and give its result. Immediate work is done before any other call has its turn."""
         try:
             result = self._begun(name, params)
-            if isinstance(result, GeneratorType):
-                result = await self._in_turns(result)
-            elif isinstance(result, Awaitable):
-                result = await result
+            result = await self._to_its_end(result)
         except (Exception, asyncio.CancelledError) as error:
             self._note(name, params, None, error=error)
             raise
         self._note(name, params, result)
+        return result
+
+    async def _to_its_end(self, result: Any) -> Any:
+        """Return the result of work that may be made in slices, awaited, or one after the other."""
+        while isinstance(result, GeneratorType | Awaitable):
+            result = await (self._in_turns(result) if isinstance(result, GeneratorType) else result)
         return result
 
     async def settled(self) -> None:
@@ -340,7 +350,7 @@ class Calls:
     async def _awaited(self, asked: _Asked, result: Awaitable[Any], done: OnResult) -> None:
         name, params, *_ = asked
         try:
-            value = await result
+            value = await self._to_its_end(result)
         except asyncio.CancelledError as left:
             self._note(name, params, None, error=left)
             raise
@@ -354,6 +364,10 @@ class Calls:
         if error is not None:
             self._note(asked.name, asked.params, None, error=error)
             done(None, self.told(error, asked.name, asked.params))
+        elif isinstance(result, Awaitable):
+            rest = asyncio.ensure_future(self._awaited(asked, result, done))
+            self._door.unfinished.add(rest)
+            rest.add_done_callback(self._door.unfinished.discard)
         elif result is not None:
             self._tell(asked, result, done)
         else:

@@ -6,6 +6,8 @@ round, and the tasks that have come to wait since. Those tasks are held, with th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from master.core.people.clock import RightsTime
 from master.core.people.owned import OwnTasks
 from master.core.people.people import People, User
@@ -50,6 +52,12 @@ class BarredOwners:
         user = self._people.named(task.owner)
         if user is not None and (user.disabled is not None or user.expires_at is not None):
             self._came.add(task.id)
+
+    def filed(self, tasks: Sequence[Task]) -> None:
+        """They wait, and are of one owner."""
+        user = self._people.named(tasks[0].owner)
+        if user is not None and (user.disabled is not None or user.expires_at is not None):
+            self._came.update(task.id for task in tasks)
 
     def begin(self, now: float) -> None:
         """A round of planning begins: hold the tasks that must not take part."""

@@ -9,7 +9,7 @@ are kept as there are tasks.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from master.core.tasks.task import ENDED, Task
 from master.core.tasks.transitions import State
@@ -37,6 +37,13 @@ class OwnTasks:
             ids = self._ids[task.owner] = array("q")
         ids.append(task.id)
         self.kept += 1
+        if self.kept > 2 * len(self._tasks) + FEW:
+            self._forget()
+
+    def filed(self, tasks: Sequence[Task]) -> None:
+        """They are their owner's, who is one for all."""
+        self._ids.setdefault(tasks[0].owner, array("q")).extend(task.id for task in tasks)
+        self.kept += len(tasks)
         if self.kept > 2 * len(self._tasks) + FEW:
             self._forget()
 

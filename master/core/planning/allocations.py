@@ -11,7 +11,7 @@ That is decided with the next plan, from what is on disk, so a master that dies 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from master.core.nodes.inventory import Inventory
 from master.core.nodes.leases import Lease
@@ -62,6 +62,12 @@ class Allocations:
             self._note(task, after)
         elif task.within is not None or task.id in self._place:
             self._note_place(task, after)
+
+    def filed(self, tasks: Sequence[Task]) -> None:
+        """New tasks; most belong to no allocation."""
+        if tasks[0].is_allocation or tasks[0].within is not None:
+            for task in tasks:
+                self.moved(task, None, task.state)
 
     def _note(self, task: Task, after: State) -> None:
         self._names = {name: number for name, number in self._names.items() if number != task.id}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -66,7 +66,19 @@ class Backlog:
 
     def add(self, task: Task) -> None:
         """File a task; filing it again (after an edit or a move) replaces the old entry."""
-        request, order = request_of(task), order_of(task)
+        group, order = self._group_for(task), order_of(task)
+        group.fresh.append(order)
+        self._entries[task.id] = (group, order)
+
+    def add_alike(self, tasks: Sequence[Task]) -> None:
+        """File tasks of one owner that ask for the same, of one array if of any."""
+        group, orders = self._group_for(tasks[0]), [order_of(task) for task in tasks]
+        group.fresh += orders
+        self._entries.update((order.id, (group, order)) for order in orders)
+
+    def _group_for(self, task: Task) -> _Group:
+        """Return the group of a task to which something comes."""
+        request = request_of(task)
         wish = self._wishes.get(request)
         if wish is None:
             wish = self._wishes[request] = _Wish()
@@ -80,8 +92,7 @@ class Backlog:
             group = wish.groups[asker] = _Group(demand_of(task, self.projects, self.arrays))
         if not group.fresh:
             wish.fresh.append(group)
-        group.fresh.append(order)
-        self._entries[task.id] = (group, order)
+        return group
 
     def _asker(self, task: Task) -> _Asker:
         array = task.array.id if task.array is not None and task.array.id in self.arrays else 0

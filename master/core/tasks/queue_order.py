@@ -32,6 +32,10 @@ class QueueOrder:
         """This task changed, came or went."""
         self._changed.add(task_id)
 
+    def note_all(self, task_ids: Iterable[int]) -> None:
+        """Likewise these."""
+        self._changed.update(task_ids)
+
     def __len__(self) -> int:
         return len(self.keys())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from master.core.outcome import Pending
 from master.core.tasks.nothing import NO_LIST
@@ -28,6 +28,15 @@ class Listener(Protocol):
     def moved(self, task: Task, before: State, after: State, /) -> None:
         """It has happened to this task: it came (`before` is None), went (`after` is None), changed its state, or (both
         alike) something else of it. The task still has the resources that it held before."""
+
+
+@runtime_checkable
+class BulkListener(Protocol):
+    """A listener that is told of many new tasks at once, which differ in command, name, log and place in an array
+    alone: what it would find out of each it finds out of the first."""
+
+    def filed(self, tasks: Sequence[Task], /) -> None:
+        """They came."""
 
 
 Moved: TypeAlias = Callable[[Task, State, State], None]
@@ -110,22 +119,35 @@ class TaskTable:
 
     # -- writing ----------------------------------------------------------------------------------------------
 
-    def file(self, tasks: Sequence[Task], now: float) -> None:
-        """New tasks, thousands at a time; they get their ids here."""
-        task_table, changed, counts, told = self.tasks, self._pending.tasks, self.counts, self._told[None]
-        moves = self._pending.moves
-        seq = self._pending.seq
+    def file(self, tasks: Sequence[Task], now: float, *, alike: bool = False) -> None:
+        """New tasks, thousands at a time; they get their ids here. `alike`: as `BulkListener` says."""
+        task_table, changed, moves, seq = self.tasks, self._pending.tasks, self._pending.moves, self._pending.seq
         for number, task in enumerate(tasks, self.next_id):
             task.id = number
             task.submitted_at = now
             task.seq = seq
-            state = task.state
             task_table[number] = changed[number] = task
-            moves.append((task, None, state))
-            counts[state] += 1
-            for moved in told[state]:
-                moved(task, None, state)
+            moves.append((task, None, task.state))
         self.next_id += len(tasks)
+        self.counts.update(task.state for task in tasks)
+        if alike:
+            self._tell_filed(tasks)
+            return
+        told = self._told[None]
+        for task in tasks:
+            for moved in told[task.state]:
+                moved(task, None, task.state)
+
+    def _tell_filed(self, tasks: Sequence[Task]) -> None:
+        state = tasks[0].state
+        for listener in self._listeners:
+            if not listener.concerns(None, state):
+                continue
+            if isinstance(listener, BulkListener):
+                listener.filed(tasks)
+            else:
+                for task in tasks:
+                    listener.moved(task, None, state)
 
     def take_back(self, task: Task) -> None:
         """A task that was removed is there again."""

@@ -7,7 +7,7 @@ Pure. It listens to what happens to tasks and decides nothing about them, but th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from master.core.nodes.inventory import Request, request_of
@@ -64,6 +64,17 @@ class Waiting:
                 task.eligible_at = None
         if after is WAITING or (after is HELD and before is not None):
             self._pending.plan_needed = True  # what is held from the beginning changes nothing for others
+
+    def filed(self, tasks: Sequence[Task]) -> None:
+        """Take in new tasks that are alike."""
+        first = tasks[0]
+        if first.state is not WAITING or first.waits_for or first.not_before is not None:
+            for task in tasks:
+                self.moved(task, None, task.state)
+            return
+        self.queue_order.note_all(task.id for task in tasks)
+        self.backlog.add_alike(tasks)
+        self._pending.plan_needed = True
 
     def _admit(self, task: Task, before: State) -> None:
         """Only room keeps it from starting, or a time that has not come."""

@@ -1,0 +1,98 @@
+"""Changes of very many tasks: others are answered between their slices, and what is to be whole is whole."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.verbs import arrays, tasks, turns
+from tests.master.in_process import InProcess, Peer, run
+from tests.waiting import settled
+
+MANY = 3000
+ARRAY: dict[str, Any] = {"command": ["true", "{index}"], "array": f"0-{MANY - 1}"}
+
+
+@pytest.fixture(autouse=True)
+def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SHARE_S", 0.0)
+    monkeypatch.setattr(arrays, "SLICE", 20)
+    monkeypatch.setattr(tasks, "SLICE", 20)
+
+
+async def answered_beside(master: InProcess, peer: Peer, method: str, **params: Any) -> tuple[int, Any]:
+    """How many calls of somebody else are answered before this one, and its answer."""
+    other = await master.peer()
+    await other.call("server.info")
+    call = asyncio.create_task(peer.call(method, **params))
+    count = 0
+    while not call.done():
+        await other.call("server.info")
+        count += 1
+    return count, await call
+
+
+def test_others_are_answered_while_an_array_is_made_and_then_cancelled(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            count, made = await answered_beside(master, peer, "task.submit_array", **ARRAY)
+            assert count > MANY // 20 // 4
+            assert [task.command[1] for task in master.core.tasks.values()] == [str(index) for index in range(MANY)]
+            assert {task.log_path.rpartition("/")[2] for task in master.core.tasks.values()} == {
+                f"{task_id}.log" for task_id in master.core.tasks
+            }
+            ids = list(range(made["first"], made["first"] + made["count"]))
+            count, done = await answered_beside(master, peer, "task.cancel", ids=[*ids, MANY + 7])
+            assert count > MANY // 20 // 4
+            assert done["cancelled"] == ids
+            assert done["codes"] == {str(MANY + 7): "not_found"}
+
+    run(story())
+
+
+def test_tasks_that_others_file_meanwhile_do_not_come_between_those_of_an_array(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer, other = await master.peer(), await master.peer()
+            call = asyncio.create_task(peer.call("task.submit_array", **ARRAY))
+            filed = [(await other.call("task.submit", command="echo {index}", hold=True))["id"] for _ in range(20)]
+            made = await call
+            assert min(filed) < made["first"], "the array was made when the first of these came"
+            of_array = [task for task in master.core.tasks.values() if task.array is not None]
+            assert [task.id for task in of_array] == list(range(made["first"], made["first"] + MANY))
+            assert {task.array.id for task in of_array if task.array is not None} == {made["first"]}
+            assert all(task.log_path.endswith(f"/{task.id}.log") for task in of_array)
+
+    run(story())
+
+
+@pytest.mark.parametrize("more", [{}, {"strict": True, "cwd": "/"}], ids=["", "strict"])
+def test_an_array_that_is_sent_again_while_it_is_made_is_made_once(tmp_path: Path, more: dict[str, Any]) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peers = [await master.peer(), await master.peer()]
+            calls = [peer.call("task.submit_array", request_id="one", **ARRAY, **more) for peer in peers]
+            first, second = await asyncio.gather(*calls)
+            assert first == second
+            assert len(master.core.tasks) == MANY
+
+    run(story())
+
+
+def test_what_was_begun_is_finished_when_the_peer_goes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            for method, params in (("task.submit_array", ARRAY), ("task.cancel", {"all": True})):
+                peer = await master.peer()
+                peer.ask(method, **params)
+                await settled(lambda: master.hub.door.turns.busy)
+                peer.writer.transport.abort()
+                await settled(lambda: not master.hub.door.turns.busy)
+                assert len(master.core.tasks) == MANY
+            assert {task.state for task in master.core.tasks.values()} == {"cancelled"}
+
+    run(story())
