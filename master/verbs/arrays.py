@@ -14,6 +14,7 @@ from master.core.tasks.task import ArrayPlace, Task
 from master.verbs.access import check_owner, check_token_given
 from master.verbs.array_spec import INDEX, Template, check_sweep, points_of, read_indices
 from master.verbs.base import Context
+from master.verbs.many import MOST_BYTES, check_size
 from master.verbs.places import strictly
 from master.verbs.projects import check_project
 from master.verbs.repeats import answered
@@ -30,8 +31,6 @@ Place: TypeAlias = tuple[int, dict[str, str]]
 Filing: TypeAlias = Generator[None, None, Batch]
 SLICE = 200
 """Tasks that are made between two chances for others: about 1 ms of them."""
-MOST_BYTES = 256 << 20
-"""So much an array may be on the disk: a long command, times many tasks."""
 _NAME = 200
 AtOnce = Annotated[int, Meta(ge=1, le=10**6)]
 Fails = Annotated[int, Meta(ge=1, le=10**6)]
@@ -184,6 +183,6 @@ def _check_size(draft: Task, params: SubmitArray, count: int) -> None:
     longest = {name: max(len(value.encode()) for value in values) for name, values in params.sweep.items()}
     words = [params.command] if isinstance(params.command, str) else params.command
     text = sum(len(word) + sum(word.count("{" + name + "}") * size for name, size in longest.items()) for word in words)
-    size = len(msgspec.json.encode(draft)) + text + sum(longest.values())
-    if text > 4 * ALL_BYTES or size * count > MOST_BYTES:
-        raise LimitError(Message("array_too_long", size=size, count=count, most=MOST_BYTES))
+    if text > 4 * ALL_BYTES:
+        raise LimitError(Message("array_too_long", size=text, count=count, most=MOST_BYTES))
+    check_size(draft, count, (text + sum(longest.values())) * count)

@@ -13,6 +13,7 @@ from master.core.tasks.request import demand_of
 from master.core.tasks.task import ENDED, After, Task, TaskState
 from master.verbs.access import check_token_given
 from master.verbs.base import Context
+from master.verbs.many import check_size
 from master.verbs.places import strictly
 from master.verbs.projects import check_project
 from master.verbs.spec import Spec, check_command, draft_of, log_path_of
@@ -105,6 +106,7 @@ def submit_batch(context: Context, params: SubmitBatch) -> Batch | Awaitable[Bat
     draft.owner = owner_of(context, params.as_user)
     check_wish(context, draft)
     check_project(context, draft)
+    check_size(draft, len(params.commands), sum(map(len, params.commands)))
     if params.strict:
         said = msgspec.structs.replace(params, strict=False)
         return strictly(context, draft, params.commands, lambda later: submit_batch(later, said), Batch)

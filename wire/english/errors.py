@@ -43,6 +43,10 @@ ERRORS: dict[str, str] = {
         "each of the {count} tasks would be about {size} bytes, and all together at most {most}: put what is long "
         "into a file"
     ),
+    "too_many_predecessors": (
+        "each of the {count} tasks would wait for {after} others, and together they may for at most {most}: let them "
+        "wait for one task that waits for these, or for an array"
+    ),
     "array_or_sweep": "give one of array and sweep",
     "array_unchanged": "say what to change: cap or max_fails",
     "cap_said_twice": "array says {cap} at once, and cap {other}: say one of them",

@@ -96,3 +96,29 @@ def test_what_was_begun_is_finished_when_the_peer_goes(tmp_path: Path) -> None:
             assert {task.state for task in master.core.tasks.values()} == {"cancelled"}
 
     run(story())
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [({"variables": {"A": "x" * 100_000}}, "array_too_long"), ({"after": 250}, "too_many_predecessors")],
+    ids=["variables", "predecessors"],
+)
+def test_one_request_files_no_more_than_the_master_can_write_while_others_wait(
+    tmp_path: Path, more: dict[str, Any], key: str
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            first = await peer.call("task.submit_batch", commands=["true"] * 250, hold=True)
+            assert first["first"] == 1
+            wishes = {**more, "after": [{"id": number} for number in range(1, 251)]} if "after" in more else more
+            commands = {"commands": ["true"] * MANY, "hold": True, **wishes}
+            for method, said in (
+                ("task.submit_batch", commands),
+                ("task.submit_array", {**ARRAY, "hold": True, **wishes}),
+            ):
+                answer = await peer.answer(peer.ask(method, **said))
+                assert answer["error"]["data"]["key"] == key
+            assert len(master.core.tasks) == 250
+
+    run(story())
