@@ -4,13 +4,17 @@ each user has an account of their own. Pure."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import islice
 
 from master.config.ssh_accounts import SshAccount
+from master.core.people.people import People
 from master.doctor.finding import ACCOUNT, ENVIRONMENT, Finding, fault, heard, ok, warning
 from wire.message import Message, names
 
 TOLD = 6
 """So many users are named in a line."""
+MOST_OWNERS = 500
+"""So many users are asked about: a directory service answers each question."""
 
 
 def accounts(
@@ -64,3 +68,11 @@ def _trouble(node: str, account: SshAccount, owner: str, why: Message, silent: C
 def _not_named(node: str, login: str) -> Finding:
     do = Message("do_name_again_or_give_up", name=node, account=login)
     return fault(ACCOUNT, Message("doctor_account_not_named", account=login), do)
+
+
+def owners(people: People, now: float) -> list[str]:
+    """The users who may submit, the first ones of many."""
+    users = sorted(people.users.values(), key=lambda user: user.id)
+    may_submit = (user for user in users if user.role != "viewer" and not user.is_owner_only)
+    found = (user.name for user in may_submit if user.is_enabled(people.clock.rights(now)))
+    return list(islice(found, MOST_OWNERS)) if people.is_shared else []

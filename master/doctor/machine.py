@@ -69,6 +69,13 @@ def account(facts: Facts) -> Finding:
     return ok(ACCOUNT, Message("doctor_one_account", account=facts.account))
 
 
+def no_accounts(strangers: Sequence[str]) -> list[Finding]:
+    """The finding about users without an account on a node where tasks run as their owners."""
+    if not strangers:
+        return []
+    return [warning(ACCOUNT, Message("doctor_no_accounts", users=names(strangers, TOLD)), Message("do_make_accounts"))]
+
+
 def changed_id(why: Message | None) -> list[Finding]:
     """Whether it took the machine id of another node; `why` says so."""
     if why is None:

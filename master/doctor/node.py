@@ -286,7 +286,7 @@ class Examination:
         paths = ["/tmp"]  # noqa: S108  (its room is what is asked for)
         if self._config.driver == "local":  # elsewhere root may hang, and is asked for apart
             paths.append(str(self._this.lab.config.root))
-        argv, stdin = scripts.python_question(self._python, scripts.MACHINE, {"paths": paths})
+        argv, stdin = scripts.python_question(self._python, scripts.MACHINE, {"paths": paths, "users": self._owners()})
         asked_at = time.time()
         probed = await self._ask(argv, MACHINE_S, stdin=stdin)
         answered_at = time.time()
@@ -299,12 +299,20 @@ class Examination:
             self._agent(facts.version, told.age),
             *machine.changed_id(self._this.lab.core.late_machine(self._node.name)),
             *([] if self._config.accounts else [machine.account(facts)]),
+            *machine.no_accounts(told.strangers),
             *self._own_account(),
             *machine.files(facts, acts=self._this.lab.acts, is_shared=self._this.lab.core.people.is_shared),
             machine.environment(self._config, facts.login_fault),
             machine.clock(asked_at, told.now, answered_at),
             *machine.disks(told.disks),
         ]
+
+    def _owners(self) -> list[str]:
+        """The users who need an account there, because tasks run as their owners."""
+        facts = self._node.facts
+        if facts is None or not facts.can_run_as:
+            return []
+        return accounts.owners(self._this.lab.core.people, time.time())
 
     def _own_account(self) -> list[Finding]:
         fence, node = self._this.lab.core.own_account, self._node

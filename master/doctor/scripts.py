@@ -22,7 +22,7 @@ _INTERPRETER = 'p=$1; shift; case $p in "~/"*) p=$HOME/${p#"~/"};; esac; exec "$
 _HEAD = f'import json, os, sys\ndef tell(**facts): print("\\n{MARK}" + json.dumps(facts), flush=True)\n'
 
 MACHINE = f"""
-import time
+import pwd, time
 now = time.time()
 {_HEAD}
 told = json.load(sys.stdin)
@@ -48,12 +48,19 @@ def disk(path):
     return {{"path": path, "device": where.st_dev, "size": room.f_blocks * room.f_frsize,
             "free": room.f_bavail * room.f_frsize, "files": room.f_files, "files_free": room.f_favail}}
 
+def has_account(name):
+    try:
+        return bool(pwd.getpwnam(name))
+    except KeyError:
+        return False
+
 try:
     found = list(ancestors())
 except OSError:
     found = []
 state, age = found[-1] if found else (None, None)
-tell(now=now, age=age, disks=[disk(path) for path in ([state] if state else []) + told["paths"]])
+tell(now=now, age=age, disks=[disk(path) for path in ([state] if state else []) + told["paths"]],
+     strangers=[name for name in told["users"] if not has_account(name)])
 """
 
 FOLDER = f"""
@@ -145,11 +152,12 @@ class Disk(msgspec.Struct, frozen=True):
 
 class MachineTold(msgspec.Struct, frozen=True):
     """The answer to MACHINE. `now`: the node's clock. `age`: seconds since the agent began, None where it was not found
-    among the forebears of the probe."""
+    among the forebears of the probe. `strangers`: the users who have no account there, of those asked about."""
 
     now: float
     age: float | None
     disks: list[Disk]
+    strangers: list[str] = []
 
 
 class FolderTold(msgspec.Struct, frozen=True):

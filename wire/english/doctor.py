@@ -95,6 +95,9 @@ DOCTOR: dict[str, str] = {
     "do_restart_agent": "`muster agents restart {name:quoted}`",
     "do_read_why_not_taken_over": "the agent's own log on the machine says why it could not take over the master's",
     "doctor_as_owners": "tasks run as their owners, where these have an account there",
+    "doctor_no_accounts": "tasks of {users} cannot start there: no account has {users:that name|one of these names}",
+    "do_make_accounts": "make an account there for each (`sudo adduser --uid N NAME`, with the uid that it has on the "
+    "other machines), or add the user under the name of the account",
     "doctor_over_accounts": "tasks run over the SSH accounts of their owners: {users}",
     "doctor_shared_account": "the account {account} is that of {users}: nothing keeps their tasks apart",
     "do_name_an_account_for_each": "name an account for each in `accounts`, or leave it if that is meant",

@@ -9,6 +9,8 @@ import pytest
 from master.config.ssh_accounts import SshAccount
 from master.core.nodes.inventory import Facts, NodeState
 from master.core.nodes.node import Reserved
+from master.core.outcome import Pending
+from master.core.people.people import People
 from master.doctor import accounts, folders, machine, way
 from master.doctor.finding import CHECKS, Finding, completed, fault, ok, skipped, warning, worst
 from master.doctor.folders import SILENT, Seen
@@ -23,6 +25,7 @@ SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n
 OLD = "SHA256:" + "o" * 43
 RUN = "0123456789abcdef"
 MIB = 1 << 20
+NOW = 1_000_000.0
 
 
 def ssh(**more: Any) -> NodeConfig:
@@ -167,6 +170,22 @@ def test_an_agent_of_another_version_is_told_with_both() -> None:
 def test_it_is_told_whose_rights_tasks_have(told: dict[str, Any], verdict: str, words: str) -> None:
     found = machine.account(Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, **told))
     assert (found.verdict, words in found.told) == (verdict, True)
+
+
+def test_users_without_an_account_where_tasks_run_as_their_owners_are_told() -> None:
+    (found,) = machine.no_accounts(["bob", "carol"])
+    assert (found.verdict, "tasks of bob, carol cannot start there" in found.told) == ("warning", True)
+    assert "adduser" in found.cure
+    assert machine.no_accounts([]) == []
+
+
+def test_the_doctor_asks_about_users_who_may_submit_once_there_are_users() -> None:
+    people = People(Pending())
+    assert accounts.owners(people, NOW) == []
+    for name, role in (("ann", "admin"), ("bob", "user"), ("guest", "viewer"), ("carol", "user"), ("dave", "user")):
+        people.add(name, ["earlier"], role=role)
+    people.edit("carol", expires_at=NOW)
+    assert accounts.owners(people, NOW) == ["ann", "bob", "dave"]
 
 
 @pytest.mark.parametrize(

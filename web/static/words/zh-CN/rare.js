@@ -48,6 +48,8 @@ export const WORDS = {
   cancel_unreachable_command: "没有向任务 {id} 的任何进程发信号：它在 {node} 上的命令已成为另一个账户的进程（pid {pids:, }），代理无权向它发信号。请在 {node} 上查看并结束它（`kill PID`）：它结束后任务即为已取消",
   name_without_mine: "`name` 与 `mine` 一起使用：别人的任务用编号指明",
   unproven_there: "运行记录已丢失，那里有进程可能属于这些运行，但无法证明：pid {pids:, }。它们结束之前不接新任务：请在该节点上查看并结束它们（`kill PID`）",
+  doctor_no_accounts: "{users} 的任务在那里无法启动：没有这个名字的账户",
+  do_make_accounts: "在那里为每人建立账户（`sudo adduser --uid N NAME`，uid 与其他机器上的相同），或以账户名添加该用户",
   account_not_added: "您的 Unix 账户 {account} 在这里不是用户。请联系管理员（`muster users add {account}`），或使用 `muster login`",
   account_could_be_anybody: "您的 Unix 账户 {account} 属于组 {group}，其成员可以变成本机的任何账户。请用密码或管理员给的链接（`muster users link NAME`）执行 `muster login`",
   account_of_the_system: "您的 Unix 账户 {account} 的 uid 小于 {first}，与系统账户一样。请用密码或管理员给的链接（`muster users link NAME`）执行 `muster login`",
