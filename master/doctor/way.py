@@ -97,6 +97,8 @@ def by_link(config: NodeConfig, state: NodeState, reason: str) -> Finding:
     """Return the finding for a node's link, by its state and reason."""
     if state is NodeState.UNTRUSTED:
         return fault(HOST_KEY, _said(reason, Message("doctor_key_untrusted")), _trust(config))
+    if state is NodeState.CONNECTING and config.driver == "report" and reason:
+        return warning(AGENT, heard(reason), Message("do_read_its_log"))
     if state is NodeState.CONNECTING:
         return warning(AGENT, Message("doctor_connecting"), Message("do_wait_and_look"))
     if "its agent was stopped by" in reason:

@@ -54,7 +54,7 @@ DOCTOR: dict[str, str] = {
     "doctor_nothing_said": "nothing was said",
     "do_wait_and_look": "wait some seconds, then look again",
     "do_start_agent": "`muster agents start {name:quoted}`",
-    "do_read_its_log": "look at the agent's own log on the machine",
+    "do_read_its_log": "see on the machine whether the agent runs: its service (`systemctl status`), or its own log",
     "do_install_python": (
         "install Python 3.8 or newer there, or `muster node edit {name:quoted} python=/path/to/python3`; "
         "`muster agents start {name:quoted}` tries again at once"

@@ -125,6 +125,8 @@ def test_untrusted_and_connecting_nodes_say_so() -> None:
     assert (found.check, found.verdict, OLD in found.told) == ("host_key", "fault", True)
     assert "muster node trust" in found.cure
     assert way.by_link(ssh(), NodeState.CONNECTING, "").verdict == "warning"
+    gone = way.by_link(ssh(driver="report"), NodeState.CONNECTING, "the agent closed the connection")
+    assert (gone.verdict, "closed the connection" in gone.told, "log" in gone.cure) == ("warning", True, True), gone
 
 
 # -- the machine ------------------------------------------------------------------------------------------------

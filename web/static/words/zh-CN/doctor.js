@@ -38,7 +38,7 @@ export const WORDS = {
   doctor_nothing_said: "没有任何输出",
   do_wait_and_look: "请等几秒后再看",
   do_start_agent: "`muster agents start {name:quoted}`",
-  do_read_its_log: "请查看该机器上代理自己的日志",
+  do_read_its_log: "请在该机器上查看代理是否在运行：它的服务（`systemctl status`）或它自己的日志",
   do_install_python: "请在那里安装 Python 3.8 或更新版本，或 `muster node edit {name:quoted} python=/path/to/python3`；`muster agents start {name:quoted}` 立即重试",
   do_look_at_network: "请检查机器及其间的网络；`muster agents start {name:quoted}` 立即重试",
   do_mend_shell: "请检查那里 {user} 的 .bashrc 和 .profile：其中不能退出或等待；`muster agents start {name:quoted}` 立即重试",
