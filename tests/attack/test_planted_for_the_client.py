@@ -127,6 +127,28 @@ def test_a_folder_is_fetched_through_no_link_of_another_account(tmp_path: Path, 
     transfer._make_folder(str(shared.folder / "new"))
 
 
+def test_a_folder_is_sent_without_what_links_of_another_account_lead_to(
+    tmp_path: Path, shared_folder: MakeShared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_users()
+    shared = shared_folder(tmp_path)
+    shared.lay("results", "a link")
+    (shared.folder / "mine").symlink_to(shared.own)
+    sent: list[str] = []
+    skipped: list[tuple[str, str]] = []
+    monkeypatch.setattr(transfer, "_send", lambda _work, local, _there: sent.append(Path(local).name))
+    monkeypatch.setattr(transfer, "_refuse_file", lambda _work, _path: None)
+    work = SimpleNamespace(
+        context=SimpleNamespace(options=SimpleNamespace(recursive=True)),
+        files=SimpleNamespace(make_folder=lambda _path, parents: parents),
+        attempt=lambda _local, do: do(),
+        skip=lambda path, why: skipped.append((Path(path).name, why)),
+        unreadable=None,
+    )
+    transfer.put_one(work, str(shared.folder), "data/x")
+    assert (sent, skipped) == (["mine"], [("results", "a link of another account")])
+
+
 def test_the_agents_archive_is_written_into_nothing_that_others_have_laid(
     tmp_path: Path, shared_folder: MakeShared
 ) -> None:

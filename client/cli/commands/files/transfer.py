@@ -109,7 +109,9 @@ def put_one(work: Transfers, source: str, path: str) -> None:
                 work.skip(os.path.join(folder, name), "a link to a folder")
         for name in files:
             local = os.path.join(folder, name)
-            if os.path.isfile(local):
+            if _is_link_of_another(local):
+                work.skip(local, "a link of another account")
+            elif os.path.isfile(local):
                 there = f"{here}/{_text(name)}"
                 work.attempt(local, lambda local=local, there=there: _send(work, local, there))  # type: ignore[misc]
             else:
@@ -182,8 +184,14 @@ def _make_folder(path: str) -> None:
     from wire.errors import ConflictError
 
     os.makedirs(path, exist_ok=True)
-    if os.path.islink(path) and os.lstat(path).st_uid not in (0, os.geteuid()):
+    if _is_link_of_another(path):
         raise ConflictError(f"{harmless(path)} is a link of another account: remove it, or name another folder")
+
+
+def _is_link_of_another(path: str) -> bool:
+    """Whether another account has put a link there. To send what it leads to would show that account what it cannot
+    read itself."""
+    return os.path.islink(path) and os.lstat(path).st_uid not in (0, os.geteuid())
 
 
 def _walk(work: Transfers, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
