@@ -249,7 +249,7 @@ class Core:
     @property
     def has_many(self) -> bool:
         """Have so many tasks come or changed since somebody took the changes that to write them takes a while?"""
-        return self._pending.has_many
+        return self._parts.pending.has_many
 
     def load(
         self,
