@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from master.config.config import ConfFile
+from master.config.conf_file import ConfFile
 from tests.cases import each_case
 from tests.test_repository import ROOT, text
 

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from client.cli.commands import COMMANDS
-from master.config.config import ConfFile, load_config
+from master.config.conf_file import ConfFile
+from master.config.config import load_config
 from master.nodes.registry import NodeConfig
 from tests.cases import each_case
 from wire import errors

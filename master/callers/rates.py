@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from master.config.config import Limits
+from master.config.conf_file import Limits
 from wire.errors import LimitError
 from wire.message import Message
 

@@ -12,7 +12,7 @@ from math import inf
 
 from master.callers.addresses import plain
 from master.callers.peer import Peer
-from master.config.config import DesktopClient
+from master.config.conf_file import DesktopClient
 from master.core.attempts.agent_messages import EncodedSample
 from master.core.outcome import Move
 from master.desktop.news import News

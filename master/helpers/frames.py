@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from master.config.config import FileOwner
+from master.config.conf_file import FileOwner
 from master.files.errors import NotEmptyError
 from master.files.needed import Needed
 from master.files.owners import Who

@@ -15,7 +15,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from master.callers.addresses import plain
-from master.config.config import DesktopClient
+from master.config.conf_file import DesktopClient
 from master.core.nodes.inventory import Facts
 from master.edited_files.ownership import user_name
 from master.nodes.registry import NodeConfig

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from master.config.config import DesktopClient
+from master.config.conf_file import DesktopClient
 from master.core.people.people import People
 from master.edited_files.ownership import user_name
 from wire.errors import ConfigError, ConflictError

@@ -12,7 +12,8 @@ import logging
 import ssl
 from pathlib import Path
 
-from master.config.config import Config, Ldap
+from master.config.conf_file import Ldap
+from master.config.config import Config
 from master.edited_files import json_file
 from master.people import ldap
 from master.people.passwords import prepared

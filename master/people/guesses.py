@@ -16,7 +16,7 @@ from collections import OrderedDict
 import msgspec
 
 from master.callers.addresses import origin
-from master.config.config import Limits
+from master.config.conf_file import Limits
 from wire.errors import LimitError
 from wire.message import Message
 

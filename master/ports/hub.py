@@ -17,7 +17,7 @@ import msgspec
 
 from master.callers.peer import Peer, identify
 from master.callers.rates import Rates
-from master.config.config import DesktopClient
+from master.config.conf_file import DesktopClient
 from master.core.attempts.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
 from master.engine.engine import Engine

@@ -10,7 +10,8 @@ import stat
 from pathlib import Path
 
 from master.callers.addresses import plain
-from master.config.config import Config, DesktopClient
+from master.config.conf_file import DesktopClient
+from master.config.config import Config
 from master.edited_files.ownership import user_name
 from wire.errors import ConfigError
 

@@ -18,7 +18,7 @@ import msgspec
 from master.callers.addresses import origin
 from master.callers.peer import Peer
 from master.callers.subordinates import subordinate_of
-from master.config.config import Privacy
+from master.config.conf_file import Privacy
 from master.core.people.people import WALL_SCOPES, Kind, People, Role, Scope, Token, User
 from master.core.tasks.task import Task
 from master.files.owners import Who

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict, replace
 
-from master.config.config import Privacy
+from master.config.conf_file import Privacy
 from master.core.core import Core
 from master.core.nodes.inventory import NodeState
 from master.core.nodes.notes import Note

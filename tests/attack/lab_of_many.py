@@ -19,7 +19,7 @@ import pytest
 
 from master.callers.peer import Peer as KernelPeer
 from master.callers.peer import Person
-from master.config.config import DesktopClient as Access
+from master.config.conf_file import DesktopClient as Access
 from master.core.people.people import Scope
 from master.core.tasks.task import ArrayPlace, Task, TaskState
 from master.desktop.clients import DesktopClients

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.config.config import DesktopClient as Access
+from master.config.conf_file import DesktopClient as Access
 from master.config.config import load_config
 from master.desktop.clients import DesktopClients
 from master.edited_files.ownership import user_name

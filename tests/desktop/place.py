@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from master.config.config import DesktopClient as Access
+from master.config.conf_file import DesktopClient as Access
 from master.config.config import load_config
 from master.core.tasks.task import Task
 from master.desktop.clients import DesktopClients

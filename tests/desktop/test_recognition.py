@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from master.callers import peer
-from master.config.config import DesktopClient as Access
+from master.config.conf_file import DesktopClient as Access
 from master.desktop import pushes
 from master.edited_files.ownership import user_name
 from tests.desktop.client import DesktopClient, Reader, form, request

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from master.app import Master
-from master.config.config import PORT_KEYS, load_config
+from master.config.conf_file import PORT_KEYS
+from master.config.config import load_config
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.ports.hub import Hub

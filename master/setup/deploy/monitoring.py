@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from master.config.config import Influx
+from master.config.conf_file import Influx
 from master.setup.deploy.lab import Lab
 from master.setup.deploy.quoting import yaml
 from wire.errors import ConfigError

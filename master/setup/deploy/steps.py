@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from master.config.config import Influx
+from master.config.conf_file import Influx
 from master.setup.deploy import concerns, monitoring, nfs, samba, units
 from master.setup.deploy.concerns import named
 from master.setup.deploy.lab import Lab, RemoteHost

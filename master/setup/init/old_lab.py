@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from master.config.config import ConfFile, Places, Ports, typed
+from master.config.conf_checks import typed
+from master.config.conf_file import ConfFile, Ports
+from master.config.config import Places
 from master.core.tasks.task import QUEUED, Task
 from master.drivers import passwords
 from master.durable import legacy, snapshot

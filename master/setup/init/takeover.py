@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from master.config.config import TASK_ENV, DesktopClient
+from master.config.conf_file import TASK_ENV, DesktopClient
 from master.core.outcome import Pending
 from master.core.people.people import People
 from master.core.tasks.task import Task

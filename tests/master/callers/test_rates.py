@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from master.callers.rates import _PEOPLE_KEPT, RateClass, Rates
-from master.config.config import Limits
+from master.config.conf_file import Limits
 from wire.errors import LimitError
 
 LIMITS = msgspec.structs.replace(Limits(), env_requests_per_minute=6, auth_requests_per_minute=2)

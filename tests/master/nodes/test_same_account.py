@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.config.config import DesktopClient
+from master.config.conf_file import DesktopClient
 from master.core.nodes.inventory import Facts
 from master.nodes import same_account
 from master.nodes.registry import NodeConfig

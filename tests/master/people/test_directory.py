@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.config.config import Ldap
+from master.config.conf_file import Ldap
 from master.people import ldap
 from master.people.directory import THREADS, WAITING, Directory
 from master.people.ldap import LdapError, escaped, result_of

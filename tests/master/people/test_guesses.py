@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.config.config import Limits
+from master.config.conf_file import Limits
 from master.people import guesses
 from master.people.guesses import ADDRESSES_KEPT, PAIRS_KEPT, Guesses
 from wire.errors import LimitError

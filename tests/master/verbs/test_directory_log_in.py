@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from master.config.config import Ldap
+from master.config.conf_file import Ldap
 from master.people.directory import Directory
 from tests.certificates import authority, made
 from tests.master.people.slapd import BIND, Slapd

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from master.callers.peer import Peer as KernelPeer
-from master.config.config import DesktopClient
+from master.config.conf_file import DesktopClient
 from master.core.people.people import Role
 from master.loop.stalls import LoopTimes, Stall
 from master.ports import hub

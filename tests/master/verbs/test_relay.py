@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from master.config.config import Limits
+from master.config.conf_file import Limits
 from master.people.guesses import ADDRESS_FACTOR
 from master.verbs.auth import IDLE_S
 from tests.master.in_process import InProcess, Peer, run
