@@ -138,7 +138,7 @@ def test_a_folder_is_sent_without_what_links_of_another_account_lead_to(
     skipped: list[tuple[str, str]] = []
     monkeypatch.setattr(transfer, "_send", lambda _work, local, _there: sent.append(Path(local).name))
     monkeypatch.setattr(transfer, "_refuse_file", lambda _work, _path: None)
-    work = SimpleNamespace(
+    work: Any = SimpleNamespace(
         context=SimpleNamespace(options=SimpleNamespace(recursive=True)),
         files=SimpleNamespace(make_folder=lambda _path, parents: parents),
         attempt=lambda _local, do: do(),
