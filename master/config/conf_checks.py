@@ -1,4 +1,4 @@
-"""What a type does not say of the values of conf.json: each is checked by itself, and the message names its key."""
+"""Checks of conf.json that types cannot express: each value by itself, and the message names its key."""
 
 import ipaddress
 import re
