@@ -87,7 +87,7 @@ class Dispatch:
         self._endings = endings
         self._learned = learned
         self._allocations = allocations
-        self.elastic = ElasticTasks(task_table, nodes.inventory, pending)
+        self.elastic = ElasticTasks(task_table, nodes.inventory, pending, barred.bars)
         self._health = health
         self._refusals = refusals
         self._orphaned = orphaned

@@ -59,6 +59,11 @@ class BarredOwners:
         if user is not None and (user.disabled is not None or user.expires_at is not None):
             self._came.update(task.id for task in tasks)
 
+    def bars(self, owner: str) -> bool:
+        """Whether no task of this owner may begin, as of the last round of planning."""
+        user = self._people.named(owner) if self._barred else None
+        return user is not None and user.id in self._barred
+
     def begin(self, now: float) -> None:
         """A round of planning begins: hold the tasks that must not take part."""
         if self._version != self._people.version:

@@ -36,13 +36,17 @@ SETTLING = "gpu_not_free_yet"
 
 class ElasticTasks:
     """Those that have an attempt. `lacking`: of those that are not resized, for nobody found a checkpoint that is
-    newer than the attempt, what there is to say."""
+    newer than the attempt, what there is to say. `bars`: whether no task of this owner may begin: what runs of theirs
+    goes on as it is, for it could not go on after it was ended."""
 
-    def __init__(self, task_table: TaskTable, inventory: Inventory, pending: Pending) -> None:
+    def __init__(
+        self, task_table: TaskTable, inventory: Inventory, pending: Pending, bars: Callable[[str], bool]
+    ) -> None:
         self.lacking: dict[int, Message] = {}
         self._task_table = task_table
         self._inventory = inventory
         self._pending = pending
+        self._bars = bars
         self._tasks: set[int] = set()
         self._asked: dict[str, float] = {}
         self._seen: set[str] = set()
@@ -93,7 +97,7 @@ class ElasticTasks:
         late = [launch for launch, at in self._asked.items() if abs(now - at) >= LOOK_AGAIN_S]
         for launch in late:
             del self._asked[launch]
-        tasks = tuple(sorted(self._tasks))
+        tasks = tuple(one for one in sorted(self._tasks) if not self._bars(self._task_table.tasks[one].owner))
         launches = {number: self._task_table.tasks[number].allocation[0].launch_id for number in tasks}
         return Elastic(tasks, frozenset(number for number, launch in launches.items() if launch not in self._asked))
 

@@ -455,3 +455,21 @@ def test_its_own_gpus_are_not_waited_for_where_samples_have_not_shown_them_free_
     core.gpus_seen("a", reports, 707.0)
     core.plan(707.0)
     assert gpus(core.tasks[2]) == [2, 3]
+
+
+@pytest.mark.parametrize("change", ["more", "fewer"])
+def test_what_runs_of_a_user_who_was_disabled_is_not_ended_for_another_number_of_gpus(change: str) -> None:
+    core = core_with(FOUR)
+    core.people.add("ada", role="admin")
+    core.people.add("kim")
+    task = small_one_that_runs(core, 3, owner="kim") if change == "more" else large_one_that_runs(core, owner="kim")
+    if change == "fewer":
+        submit(core, gpus=2)
+    core.plan(700.0)
+    see(core, task, 500.0, 701.0)
+    core.disable_user("kim", "ada")
+    core.plan(701.0)
+    assert (task.state, task.asked_end) == (TaskState.RUNNING, None)
+    core.enable_user("kim")
+    core.plan(702.0)
+    assert task.asked_end is not None
