@@ -20,6 +20,9 @@ from wire.agent import agent_environment
 from wire.message import Message
 
 START_TIMEOUT_S = 20.0
+USUAL_UMASK = 0o022
+"""An agent begins with this, as over SSH: the shell in which the master was started says nothing of how tasks run. The
+log-in of the account may set another one."""
 LONGEST_NAME = 200
 """Bytes of a folder's name; file systems allow 255."""
 
@@ -83,6 +86,7 @@ class LocalDriver:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                umask=USUAL_UMASK,
                 env=agent_environment(os.environ),
             )
         except (OSError, bootstrap.RefusalError) as error:

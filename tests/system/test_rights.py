@@ -77,8 +77,14 @@ def test_nobody_else_reads_the_queues_whoever_made_them(lab: Lab) -> None:
     assert (mode(lab.task_info), found) == (0o700, {0o600})
 
 
+def umask_of_log_in() -> int:
+    done = subprocess.run(["/bin/bash", "-lc", "umask"], umask=0o022, capture_output=True, text=True, check=True)
+    return int(done.stdout.split()[-1], 8)
+
+
 @pytest.mark.parametrize("umask", [0o022, 0o077], ids=["open", "closed"])
-def test_logs_are_for_their_group_and_a_task_keeps_the_umask(lab: Lab, umask: int) -> None:
+def test_logs_are_for_their_group_and_a_task_has_the_umask_of_its_account(lab: Lab, umask: int) -> None:
+    """Not that of the shell in which the master was started."""
     before = os.umask(umask)
     try:
         lab.write_conf(log_group=READERS)
@@ -86,8 +92,9 @@ def test_logs_are_for_their_group_and_a_task_keeps_the_umask(lab: Lab, umask: in
     finally:
         os.umask(before)
     log = run_one(lab)
-    assert f"{umask:04o}" in log.read_text(encoding="utf-8")
-    assert mode(lab.folder / "made") == 0o666 & ~umask
+    own = umask_of_log_in()
+    assert f"{own:04o}" in log.read_text(encoding="utf-8")
+    assert mode(lab.folder / "made") == 0o666 & ~own
     gid = grp.getgrnam(READERS).gr_gid
     (lab.folder / "train_logs").chmod(mode(lab.folder / "train_logs") | 0o001)  # the way is open; the files decide
     for path in (log, lab.folder / "server_log.log"):

@@ -69,15 +69,15 @@ class Login:
             os.close(answers)
         os.set_blocking(self.fd, False)
 
-    def finish(self) -> Tuple[Dict[str, str], str]:
-        """Wait for the answer: the variables, and what was wrong with the shell."""
+    def finish(self) -> Answer:
+        """Wait for the answer."""
         poller = select.poll()
         poller.register(self.fd, select.POLLIN)
         while True:
             left = self.end - time.monotonic()
             found = self.hear() if left > 0 and poller.poll(int(left * 1000) + 1) else self.give_up()
             if found is not None:
-                return found.variables, found.fault
+                return found
 
     def hear(self) -> Optional[Answer]:
         """Read what there is: the answer once it is whole."""

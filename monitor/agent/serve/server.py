@@ -111,11 +111,15 @@ class Server:
         self._end()
 
     def _take_environment(self, login: Login) -> None:
-        found, fault = login.finish()
-        self._environment.update(found)
-        self._admission.login_fault = fault
-        if fault:
-            self._log.say(fault)
+        """Take what a log-in gives over: the variables, and the umask. All files of the agent's own have a mode that no
+        umask changes."""
+        found = login.finish()
+        self._environment.update(found.variables)
+        self._admission.login_fault = found.fault
+        if found.fault:
+            self._log.say(found.fault)
+        else:
+            os.umask(found.umask)
 
     def _hear_signals(self) -> int:
         wake, write = os.pipe()

@@ -168,6 +168,21 @@ def test_whatever_the_shell_does_the_agent_starts_and_tells(home: Homely, profil
     until("the end of the shell", lambda: not _left(home))
 
 
+@pytest.mark.parametrize(("profile", "said"), [("umask 027", "0027"), ("", "0077"), ("umask 027; exit 3", "0077")])
+def test_a_task_has_the_umask_of_the_accounts_log_in(home: Homely, profile: str, said: str) -> None:
+    """If its profile says none, it is that with which the agent began, as sshd gives it."""
+    home.profile(profile)
+    before = os.umask(0o077)
+    try:
+        link = home.up()
+    finally:
+        os.umask(before)
+    for launch_id in ("t1", "t2"):
+        assert home.run(link, launch_id, "umask")["code"] == 0
+        assert home.text(launch_id).startswith(f"{said}\n")
+    assert {path.stat().st_mode & 0o077 for path in home.state.rglob("*")} <= {0, 0o055}
+
+
 def test_a_question_that_is_given_up_leaves_nothing_of_the_shell(home: Homely) -> None:
     home.profile("setsid sleep 1000")
     script = (
