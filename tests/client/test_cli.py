@@ -346,6 +346,13 @@ def test_a_script_brings_its_options_and_the_command_line_wins(master: FakeMaste
     assert asked["command"] == script.read_text()
 
 
+def test_a_script_from_stdin_has_no_name_of_its_own(master: FakeMaster) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    for words, name in (((), ""), (("--name", "bert"), "bert")):
+        assert muster("submit", "--script", "-", *words, stdin="make\n").returncode == 0
+        assert (master.asked("task.submit")[-1].get("name") or "") == name
+
+
 def test_what_is_understood_of_slurms_lines_in_a_script_counts_unless_it_has_some_for_us(
     master: FakeMaster, tmp_path: Path
 ) -> None:

@@ -157,7 +157,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
             f"the {options.unheeded} lines of the script are not understood; say `#MUSTER --gpus 2` (see --help)"
         )
     options.command = text
-    options.name = options.name or os.path.basename(options.script)
+    options.name = options.name or (None if options.script == "-" else os.path.basename(options.script))
     return options
 
 
