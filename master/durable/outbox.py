@@ -148,7 +148,7 @@ class Reader:
             if (record := self._understood(begin, line)) is None:
                 continue
             if (gap := self._gap_before(record.seq)) is not None:
-                events.append(gap)
+                _add_gap(events, gap)
             if not self._resumes(record):
                 break
             self._record, self._next = record, record.seq + 1
@@ -291,6 +291,14 @@ class Outbox:
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
+
+
+def _add_gap(events: list[Event], gap: Gap) -> None:
+    """Tell of one gap where there is nothing to tell between two."""
+    if events and isinstance(before := events[-1], Gap):
+        events[-1] = Gap(before.first, gap.last)
+    else:
+        events.append(gap)
 
 
 def _places(floor: msgspec.Raw | None) -> dict[str, Place]:

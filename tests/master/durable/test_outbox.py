@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from master.core.tasks.task import Change, Task, TaskState, read_tasks
@@ -174,10 +175,12 @@ def test_what_a_version_wrote_that_notes_no_moves_is_a_gap() -> None:
     lab.end(1)
     lab.hear()
     seq = lab.store.append(Change(tasks=[Task(id=2, command="true", state=TaskState.FAILED)]))
-    lab.end(3)
+    lab.store.append(Change(state={"epoch": msgspec.Raw(b"2")}))  # a record that says nothing of tasks
+    last = lab.store.append(Change(tasks=[Task(id=3, command="true", state=TaskState.FAILED)]))
+    lab.end(4)
     heard = lab.hear()
-    assert gaps(heard) == [(seq, seq)]
-    assert ids(heard) == [3]
+    assert gaps(heard) == [(seq, last)]
+    assert ids(heard) == [4]
 
 
 def test_a_record_that_the_disk_spoiled_is_a_gap() -> None:
