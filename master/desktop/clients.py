@@ -16,8 +16,8 @@ from master.config.conf_file import DesktopClient
 from master.core.attempts.agent_messages import EncodedSample
 from master.core.outcome import Move
 from master.desktop.news import News
-from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
+from master.desktop.send_queue import SendQueue
 from master.verbs.call import Calls, Door
 
 log = logging.getLogger("muster.desktop")
@@ -123,14 +123,14 @@ class DesktopClients:
 
     # -- pushes -----------------------------------------------------------------------------------------------
 
-    def join(self, port: str, calls: Calls, outbox: Outbox, arrived_at: float) -> Subscription | None:
+    def join(self, port: str, calls: Calls, send_queue: SendQueue, arrived_at: float) -> Subscription | None:
         """Begin to tell a client what its port is for, not before it can hear it. None: nothing is pushed there.
         `arrived_at` is the loop's time. Raises ForbiddenError if it may not be told."""
         pushes = self._pushes.get(port)
         if pushes is None:
             return None
         calls.check("subscribe")
-        return Subscription(pushes, Reader(outbox, lambda: calls.sight), arrived_at + FIRST_S)
+        return Subscription(pushes, Reader(send_queue, lambda: calls.sight), arrived_at + FIRST_S)
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """The newest sample of a node."""

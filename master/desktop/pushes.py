@@ -16,7 +16,7 @@ from master.core.tasks.task import Task, TaskState
 from master.desktop.ended import NewestEnded
 from master.desktop.node_rows import gone_row
 from master.desktop.node_rows import row as node_row
-from master.desktop.outbox import Outbox
+from master.desktop.send_queue import SendQueue
 from master.desktop.task_rows import bare_row
 from master.desktop.task_rows import row as task_row
 from master.engine.engine import Engine
@@ -39,8 +39,8 @@ class Reader:
     """One client on a push port. `sight`: what its user sees of others' tasks; `shown`: the nodes that it has been told
     are online."""
 
-    def __init__(self, outbox: Outbox, sight: Callable[[], Sight] = lambda: EVERYTHING) -> None:
-        self.outbox = outbox
+    def __init__(self, send_queue: SendQueue, sight: Callable[[], Sight] = lambda: EVERYTHING) -> None:
+        self.send_queue = send_queue
         self.sight = sight
         self.shown: tuple[str, ...] = ()
 
@@ -151,7 +151,7 @@ class TaskPushes:
         self._timer = loop.call_later(EVERY_S, self._round) if self._readers else None
 
     def _push(self, reader: Reader) -> None:
-        reader.outbox.push("task_mon", lambda: self.frame(reader.sight()))
+        reader.send_queue.push("task_mon", lambda: self.frame(reader.sight()))
 
 
 class NodePushes:
@@ -214,7 +214,7 @@ class NodePushes:
             self._begin_round()
 
     def _push(self, reader: Reader, name: str) -> None:
-        reader.outbox.push(name, lambda: self._frame(reader, name))
+        reader.send_queue.push(name, lambda: self._frame(reader, name))
 
     def _frame(self, reader: Reader, name: str) -> bytes | None:
         """Return the frame of a node for a reader, given the nodes that the reader last received as online. A client

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from master.desktop.chinese import words_in_chinese
 from master.desktop.clients import DesktopClients, Subscription
-from master.desktop.outbox import Outbox
+from master.desktop.send_queue import SendQueue
 from master.sessions.session import Connection, Session
 from master.verbs.call import Calls
 from wire import desktop as wire
@@ -73,11 +73,11 @@ class DesktopSession(Session):
         sock: socket.socket = transport.get_extra_info("socket")
         # The client says nothing for days; one whose machine was switched off should not be kept for ever.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._outbox = Outbox(transport, limit=self._clients.outbox, changed=self._hold)
+        self._send_queue = SendQueue(transport, limit=self._clients.outbox, changed=self._hold)
         self._calls.watch(self.look_again)
         try:
             self._subscription = self._clients.join(
-                self._connection.port, self._calls, self._outbox, self._connection.at
+                self._connection.port, self._calls, self._send_queue, self._connection.at
             )
         except ForbiddenError as error:
             self._connection.cut(str(error))
@@ -87,7 +87,7 @@ class DesktopSession(Session):
         self._gone = True
         if self._subscription is not None:
             self._subscription.end()
-        self._outbox.close()
+        self._send_queue.close()
         self._calls.close()
         if self._asks:
             self._clients.went(self.peer)
@@ -143,7 +143,7 @@ class DesktopSession(Session):
     def keeps(self) -> int:
         """Return how many bytes are kept for it now."""
         waiting = self._taken if self._waiting else self._decoder.pending
-        return waiting + self._at_work + self._outbox.size
+        return waiting + self._at_work + self._send_queue.size
 
     def _hold(self) -> bool:
         return self._connection.hold(self.keeps())
@@ -161,7 +161,7 @@ class DesktopSession(Session):
                     await self._answer(event)
                 self._at_work = 0
                 self._hold()
-                await self._outbox.free.wait()
+                await self._send_queue.free.wait()
         finally:
             self._worker = None
 
@@ -185,7 +185,7 @@ class DesktopSession(Session):
             # All begin in the same turn of the loop, and no task is started in the midst of it.
             replies = await asyncio.gather(*(answers.answer(kind, self._calls, one.info) for one in requests))
             for one, (mode, info) in zip(requests, replies, strict=True):
-                self._outbox.reply(wire.encode(mode, info, one.ui))
+                self._send_queue.reply(wire.encode(mode, info, one.ui))
 
     async def _right_behind(self, mode: str) -> list[wire.Request]:
         """The requests of this mode that come next, until none came for TOGETHER_S."""
@@ -209,4 +209,4 @@ class DesktopSession(Session):
         kind = _requests().REQUESTS.get(found[1].decode()) if found else None
         if found is not None and kind is not None:
             mode, info = kind.refuse(None, words_in_chinese(f"the request could not be read: {broken.why}"))
-            self._outbox.reply(wire.encode(mode, info, (found[2] or b"main").decode()))
+            self._send_queue.reply(wire.encode(mode, info, (found[2] or b"main").decode()))

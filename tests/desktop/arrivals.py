@@ -14,7 +14,7 @@ import socket
 import time
 from typing import NamedTuple
 
-from master.desktop.outbox import GAP_S
+from master.desktop.send_queue import GAP_S
 
 TERMINATOR = "_<END_SEND>_"
 _END = TERMINATOR.encode()

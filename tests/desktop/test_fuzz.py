@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from master.desktop import logs, outbox
+from master.desktop import logs, send_queue
 from master.desktop.pushes import TaskPushes
 from tests.desktop.arrivals import TERMINATOR
 from tests.desktop.client import REPLIES, form, request
@@ -228,7 +228,7 @@ async def read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 def test_no_request_harms_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "GAP_S", 0.0)
+    monkeypatch.setattr(send_queue, "GAP_S", 0.0)
     monkeypatch.setattr(logs, "AWAITED_S", 0.01)
     fuzzed = Fuzzed(tmp_path)
 

@@ -47,7 +47,7 @@ SAMPLE = {
 
 
 class Collected:
-    """An outbox that sends at once what is pushed, and remembers it."""
+    """A send queue that sends at once what is pushed, and remembers it."""
 
     def __init__(self) -> None:
         self.frames: list[dict[str, Any]] = []
@@ -144,8 +144,8 @@ def test_nodes_come_and_go_one_row_at_a_time_also_for_who_reads_late(
                 say(master, name, NodeState.ONLINE)
             quick, late = Collected(), Collected()
             told = NodePushes(master.engine)
-            for outbox in (quick, late):
-                told.join(Reader(outbox))  # type: ignore[arg-type]
+            for send_queue in (quick, late):
+                told.join(Reader(send_queue))  # type: ignore[arg-type]
             assert rows(quick) == list("abcde")
             late.held = {}
             for name in "bd":
@@ -166,9 +166,9 @@ def test_nodes_come_and_go_one_row_at_a_time_also_for_who_reads_late(
     run(story())
 
 
-def rows(outbox: Collected) -> list[str]:
+def rows(send_queue: Collected) -> list[str]:
     table = Table()
-    for info in outbox.frames:
+    for info in send_queue.frames:
         table.take(info)
     return table.rows
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from master.desktop.outbox import GAP_S, Outbox
+from master.desktop.send_queue import GAP_S, SendQueue
 from tests.desktop.arrivals import TERMINATOR, Arrivals
 from tests.desktop.client import RECEIVE
 from tests.master.in_process import run
@@ -17,8 +17,8 @@ END = TERMINATOR.encode()
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Outbox, socket.socket]]:
-    """An outbox, and the other end, whose kernel keeps little of what is not read."""
+async def connected() -> AsyncIterator[tuple[SendQueue, socket.socket]]:
+    """An send_queue, and the other end, whose kernel keeps little of what is not read."""
     loop = asyncio.get_running_loop()
     made: asyncio.Future[asyncio.Transport] = loop.create_future()
 
@@ -33,11 +33,11 @@ async def connected() -> AsyncIterator[tuple[Outbox, socket.socket]]:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     await asyncio.to_thread(sock.connect, server.sockets[0].getsockname())
     transport = await made
-    outbox = Outbox(transport, limit=1 << 20)
+    send_queue = SendQueue(transport, limit=1 << 20)
     try:
-        yield outbox, sock
+        yield send_queue, sock
     finally:
-        outbox.close()
+        send_queue.close()
         sock.close()
         transport.abort()
         server.close()
@@ -55,14 +55,14 @@ def receives(sock: socket.socket, frames: int) -> list[bytes]:
 
 def test_a_frame_waits_until_the_one_before_was_acknowledged_to_its_last_byte() -> None:
     async def story() -> None:
-        async with connected() as (outbox, sock):
+        async with connected() as (send_queue, sock):
             large = b"x" * 300_000 + END
             for number in range(3):
-                outbox.reply(large)
-                outbox.push("tables", lambda number=number: b"%d" % number + END)  # type: ignore[misc]
+                send_queue.reply(large)
+                send_queue.push("tables", lambda number=number: b"%d" % number + END)  # type: ignore[misc]
             for _ in range(5):
                 await asyncio.sleep(GAP_S)
-                assert len(outbox._replies) == 2, "the first is not even read"
+                assert len(send_queue._replies) == 2, "the first is not even read"
             seen = await asyncio.to_thread(receives, sock, 4)
             assert seen == [large, large, large, b"2" + END]
 
@@ -71,9 +71,9 @@ def test_a_frame_waits_until_the_one_before_was_acknowledged_to_its_last_byte() 
 
 def test_many_small_replies_at_once_arrive_one_by_one_in_order() -> None:
     async def story() -> None:
-        async with connected() as (outbox, sock):
+        async with connected() as (send_queue, sock):
             for number in range(10):
-                outbox.reply(b"%d" % number + END)
+                send_queue.reply(b"%d" % number + END)
             seen = await asyncio.to_thread(receives, sock, 10)
             assert seen == [b"%d" % number + END for number in range(10)]
 
@@ -82,15 +82,15 @@ def test_many_small_replies_at_once_arrive_one_by_one_in_order() -> None:
 
 def test_who_asks_faster_than_he_reads_is_not_answered_before_he_reads() -> None:
     async def story() -> None:
-        async with connected() as (outbox, sock):
+        async with connected() as (send_queue, sock):
             for _ in range(16):
-                outbox.reply(b"x" * 1000 + END)
-            assert outbox.free.is_set()
-            outbox.reply(b"x" * 1000 + END)
-            outbox.reply(b"x" * 1000 + END)
-            assert not outbox.free.is_set()
+                send_queue.reply(b"x" * 1000 + END)
+            assert send_queue.free.is_set()
+            send_queue.reply(b"x" * 1000 + END)
+            send_queue.reply(b"x" * 1000 + END)
+            assert not send_queue.free.is_set()
             reading = asyncio.create_task(asyncio.to_thread(receives, sock, 18))
-            await settled(outbox.free.is_set)
+            await settled(send_queue.free.is_set)
             await reading
 
     run(story())

@@ -24,7 +24,7 @@ LOOK_AGAIN_S = (0.005, 0.25)
 Maker = Callable[[], bytes | None]
 
 
-class Outbox:
+class SendQueue:
     """The frames of one connection. `limit`: bytes and `count`: number of replies from which on `free` is not set;
     `changed` is called when a frame was given to the kernel, or taken by the client: `size` is another one then."""
 
