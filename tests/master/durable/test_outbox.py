@@ -238,6 +238,32 @@ def test_reading_costs_no_more_for_a_large_record_than_its_moves() -> None:
     assert calls == 1
 
 
+def test_a_consumer_costs_no_sync() -> None:
+    syncs = []
+    for names in ([NAME], ["other", NAME]):
+        lab = Lab(SimulatedDisk(), *names)
+        lab.disk.log.clear()
+        for number in range(1, 20):
+            lab.end(number)
+            lab.hear()
+        before = [what for what in lab.disk.log if what.startswith("sync")]
+        assert len(before) == 19  # one a commit
+        lab.compact()
+        syncs.append([what for what in lab.disk.log if what.startswith("sync")])
+    plain = Store(FOLDER, SimulatedDisk())
+    image = plain.open()
+    assert isinstance(plain.disk, SimulatedDisk)
+    plain.disk.log.clear()
+    for number in range(1, 20):
+        image.tasks[number] = Task(id=number, command="x")
+        plain.append(Change(tasks=[image.tasks[number]]))
+        plain.commit()
+    for step in plain.compact(image.tasks, {}):
+        if step is not None:
+            step()
+    assert syncs == [[what for what in plain.disk.log if what.startswith("sync")]] * 2
+
+
 class Storm(Lab):
     """Ends, delivers and compacts at random; knows what it may not lose."""
 
