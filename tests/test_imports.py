@@ -177,7 +177,7 @@ def test_settings_stand_at_the_foot_of_the_tower() -> None:
 @pytest.mark.parametrize("folder", ["verbs", "views", "ports", "desktop"])
 def test_who_answers_clients_knows_no_driver_and_no_link(folder: str) -> None:
     """What is asked of them is named in `master.verbs.surroundings`."""
-    beneath = {"master.drivers", "master.nodes.fleet", "master.nodes.link"}
+    beneath = {"master.drivers", *(f"master.nodes.{one}" for one in ("fleet", "link", "conversation", "connection"))}
     found = ((path, line, name) for path in sources(f"master/{folder}") for line, name in imports(path))
     assert [told(*one) for one in found if is_one_of(one[2], beneath)] == []
 

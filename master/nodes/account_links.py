@@ -20,6 +20,7 @@ from master.core.nodes.facts import Facts, NodeState
 from master.core.nodes.inventory import Node
 from master.core.tasks.attempt import part_on
 from master.engine.engine import Engine
+from master.nodes.agent_context import Hooks
 from master.nodes.driver import CannotConnectError, Driver
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
@@ -68,15 +69,15 @@ class _Kept(msgspec.Struct):
 
 
 class AccountLinks:
-    """Of one node. `new_link(config, login)` makes a link to that account; `objection(facts)`: why an agent with these
-    facts may get no tasks; `ended` is called for each finished job of a link."""
+    """Of one node. `new_link(config, login, hooks)` makes a link to that account; `objection(facts)`: why an agent with
+    these facts may get no tasks; `ended` is called for each finished job of a link."""
 
     def __init__(
         self,
         name: str,
         engine: Engine,
         *,
-        new_link: Callable[[NodeConfig, str], Link],
+        new_link: Callable[[NodeConfig, str, Hooks], Link],
         objection: Callable[[Facts], str | None],
         ended: Callable[[asyncio.Task[None]], None],
     ) -> None:
@@ -154,9 +155,7 @@ class AccountLinks:
             self._wait_for_nothing(login, kept, is_busy=is_busy)
 
     def _begin(self, way: NodeConfig, login: str) -> _Kept:
-        link = self._new_link(way, login)
-        link.sampling = NO_SAMPLES
-        link.objection = self._refused
+        link = self._new_link(way, login, Hooks(objection=self._refused))
         job = asyncio.create_task(link.run(), name=f"link to {link.label}")
         job.add_done_callback(self._ended)
         kept = self._links[login] = _Kept(way, link, job)

@@ -15,7 +15,7 @@ Patience = Literal["short", "long"]
 
 
 class CannotConnectError(Exception):
-    """The driver cannot reach the agent: `why` is for the admin, with the cure. `patience`: of BACKOFF_S."""
+    """The driver cannot reach the agent: `why` is for the admin, with the cure. `patience`: of `backoff.BACKOFF_S`."""
 
     def __init__(self, why: Message | str, patience: Patience = "short") -> None:
         super().__init__(why)

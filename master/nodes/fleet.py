@@ -22,10 +22,12 @@ from master.core.nodes.notes import SICK
 from master.core.outcome import Move
 from master.core.people.run_as import WouldBeRootError, account_on
 from master.engine.engine import Engine
-from master.nodes.account_links import AccountLinks, CheckedKey
+from master.nodes.account_links import NO_SAMPLES, AccountLinks, CheckedKey
+from master.nodes.agent_context import Hooks, Identity, SampleSink
+from master.nodes.connection import LoopTurns
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, KeyedDriver, OfferedKey
 from master.nodes.leaving import LeavingNodes
-from master.nodes.link import Identity, Link, LoopTurns, SampleSink
+from master.nodes.link import Link
 from master.nodes.questions import OUTPUT_LIMIT
 from master.nodes.registry import NodeConfig
 from wire import agent as wire
@@ -223,12 +225,18 @@ class Fleet:
         self._run_unless_stopped(member)
         self._settle_accounts(member)
 
-    def _account_link(self, way: NodeConfig, login: str) -> Link:
-        driver = CheckedKey(self._driver(way), way.key_file or "")
-        return self._link(way.name, driver, login)
-
-    def _link(self, name: str, driver: Driver, login: str = OWN) -> Link:
-        return Link(name, driver, self._engine, self._identity, self.samples, login=login, turns=self._turns)
+    def _account_link(self, way: NodeConfig, login: str, hooks: Hooks) -> Link:
+        return Link(
+            way.name,
+            CheckedKey(self._driver(way), way.key_file or ""),
+            self._engine,
+            self._identity,
+            self.samples,
+            login=login,
+            sampling=NO_SAMPLES,
+            hooks=lambda _link: hooks,
+            turns=self._turns,
+        )
 
     def _run_unless_stopped(self, member: Member) -> None:
         name = member.config.name
@@ -240,11 +248,20 @@ class Fleet:
         self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
 
     def _new_link(self, config: NodeConfig) -> Link:
-        link = self._link(config.name, self._driver(config))
-        link.sampling = wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders))
-        link.on_same = partial(self._follow_renamed, config)
-        link.on_welcome = partial(self._check_company, config.name)
-        link.on_inventory = partial(self._link_up, link, config)
+        link = Link(
+            config.name,
+            self._driver(config),
+            self._engine,
+            self._identity,
+            self.samples,
+            sampling=wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders)),
+            hooks=lambda link: Hooks(
+                on_welcome=partial(self._check_company, config.name),
+                on_inventory=partial(self._link_up, link, config),
+                on_same=partial(self._follow_renamed, config),
+            ),
+            turns=self._turns,
+        )
         for watcher in self._watchers:
             watcher.link_made(link, config)
         return link

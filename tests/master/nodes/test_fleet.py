@@ -15,8 +15,8 @@ from master.core.nodes.gpu_watch import UNSEEN
 from master.core.nodes.inventory import NodeState
 from master.core.tasks.task import TaskState
 from master.executors.agents import Agents
+from master.nodes import backoff
 from master.nodes import fleet as fleet_module
-from master.nodes import link as link_module
 from master.nodes.driver import UnknownHostKeyError
 from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
@@ -32,7 +32,7 @@ from wire.framing import encode, strict_loads
 
 @pytest.fixture(autouse=True)
 def _tries_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (0.001, 0.001)))
+    monkeypatch.setattr(backoff, "BACKOFF_S", dict.fromkeys(("short", "long"), (0.001, 0.001)))
 
 
 def ssh(name: str, ip: str = "10.0.0.1", **more: Any) -> NodeConfig:

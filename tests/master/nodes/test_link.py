@@ -14,9 +14,12 @@ from master.core.attempts.launching import launch_message
 from master.core.effects import Kill, Start
 from master.core.nodes.inventory import NodeState
 from master.core.tasks.task import TaskState
-from master.nodes import link as link_module
+from master.nodes import backoff, heartbeat, sample_intake
+from master.nodes.agent_context import Hooks
+from master.nodes.backoff import pause_s
 from master.nodes.driver import CannotConnectError, Patience
-from master.nodes.link import BEATS, DOUBT_S, TOGETHER_S, Link, pause_s, together
+from master.nodes.heartbeat import BEATS, DOUBT_S, TOGETHER_S, together
+from master.nodes.link import Link
 from tests.leaps import Leap
 from tests.master.executor import played
 from tests.master.in_process import SETTINGS, InProcess, Us, run
@@ -40,7 +43,7 @@ SILENCE_S = BEATS * wire.HEARTBEAT_S
 
 @pytest.fixture(autouse=True)
 def _tries_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (0.001, 0.001)))
+    monkeypatch.setattr(backoff, "BACKOFF_S", dict.fromkeys(("short", "long"), (0.001, 0.001)))
 
 
 class Agent:
@@ -125,7 +128,8 @@ class Turns:
 class Linked:
     """A master in this process with a link to a played agent."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hooks: Hooks = Hooks()) -> None:  # noqa: B008  (frozen)
+        self.hooks = hooks
         self.turns = Turns()
         self.master = InProcess(folder)
         self.agent = Agent(folder)
@@ -133,7 +137,9 @@ class Linked:
     async def __aenter__(self) -> Self:
         await self.master.__aenter__()
         self.server = await asyncio.start_unix_server(self.agent.accept, self.agent.path)
-        self.link = Link("a", self.agent, self.master.engine, Us(), self.master.hub, turns=self.turns)
+        self.link = Link(
+            "a", self.agent, self.master.engine, Us(), self.master.hub, hooks=lambda _: self.hooks, turns=self.turns
+        )
         self.master.engine.executor_of = played(self._perform)
         self.job = asyncio.create_task(self.link.run())
         self.node = self.master.core.inventory.nodes["a"]
@@ -225,9 +231,8 @@ def test_an_attempt_that_nobody_owns_is_ended_and_one_that_ended_forgotten(tmp_p
 @pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "with its last task over"])
 def test_a_node_that_left_before_its_agent_said_what_it_has_is_not_told_to_be_up(tmp_path: Path, is_busy: bool) -> None:  # noqa: FBT001
     async def story() -> None:
-        async with Linked(tmp_path) as here:
-            up: list[str] = []
-            here.link.on_inventory = lambda: up.append("up")
+        up: list[str] = []
+        async with Linked(tmp_path, Hooks(on_inventory=lambda: up.append("up"))) as here:
             agent, attempts = await here.session(), []
             if is_busy:
                 await (await here.master.peer()).call("task.submit", command="true", gpus=1)
@@ -249,7 +254,7 @@ def test_a_node_that_left_before_its_agent_said_what_it_has_is_not_told_to_be_up
 
 
 def test_who_wakes_a_link_while_it_tries_has_it_try_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (3600.0, 3600.0)))
+    monkeypatch.setattr(backoff, "BACKOFF_S", dict.fromkeys(("short", "long"), (3600.0, 3600.0)))
 
     async def story() -> None:
         async with Linked(tmp_path) as here:
@@ -281,8 +286,8 @@ def test_failures_that_need_a_person_are_counted_apart_and_all_anew_after_a_conn
         asked.append((patience, failures))
         return 0.001
 
-    monkeypatch.setattr(link_module, "pause_s", paused)
-    monkeypatch.setattr(link_module, "BACKOFF_S", {"short": (0.0, 0.0)})  # every connection is a long one
+    monkeypatch.setattr(backoff, "pause_s", paused)
+    monkeypatch.setattr(backoff, "BACKOFF_S", {"short": (0.0, 0.0)})  # every connection is a long one
 
     async def tried(here: Linked, patience: Patience, count: int) -> None:
         here.agent.refusal, here.agent.patience = "no", patience
@@ -477,7 +482,7 @@ def test_an_agent_of_before_hears_nothing_of_the_pace_and_the_heartbeat_that_it_
 def test_an_agent_has_a_moment_to_show_that_it_is_not_silent(
     tmp_path: Path, leap: Leap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "DOUBT_S", wire.HEARTBEAT_S)
+    monkeypatch.setattr(heartbeat, "DOUBT_S", wire.HEARTBEAT_S)
 
     async def story() -> None:
         async with Linked(tmp_path) as here:
@@ -571,7 +576,7 @@ def test_an_agent_that_takes_its_time_to_answer_a_question_is_heard_at_once(tmp_
 def test_a_clock_is_not_told_to_be_wrong_by_how_late_it_was_heard(
     tmp_path: Path, leap: Leap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "MOMENT_S", 3600.0)
+    monkeypatch.setattr(sample_intake, "MOMENT_S", 3600.0)
 
     async def story() -> None:
         async with Linked(tmp_path) as here:
