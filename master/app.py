@@ -36,6 +36,7 @@ from master.loop.garbage import Garbage
 from master.loop.stalls import StallWatch
 from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
+from master.nodes.link_making import LinkMaker
 from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import company_of
 from master.nodes.samples import Samples
@@ -173,7 +174,7 @@ class Master:
         samples = Samples(IdleWatcher(engine, lambda: core.settings.scheduler.idle_after_s).sample)
         ways_back = WaysBack(engine, config, tls, loaded.task_tokens)
         acting: Acting
-        fleet = self.fleet = Fleet(
+        links = LinkMaker(
             engine,
             loaded.lineage,
             samples,
@@ -185,11 +186,15 @@ class Master:
                 OwnersNodes(engine, lambda node: acting.has_agent(node)),  # noqa: PLW0108  (it is made below)
                 ways_back,
             ),
-            leaving=LeavingNodes(config.task_info / LEAVING),
             objection=lambda facts: company_of(facts, config.desktop_client),
+            turns=self._stalls,
+        )
+        fleet = self.fleet = Fleet(
+            engine,
+            links,
+            leaving=LeavingNodes(config.task_info / LEAVING),
             run_as_allowed=config.run_as_allowed,
             accounts=config.accounts,
-            turns=self._stalls,
         )
         files = _files(config)
         acting = acting_for(core, files, str(config.train_logs), config=config, account_of=run_as, ask=fleet.probe)

@@ -65,6 +65,23 @@ stop waiting for the answer."""
 _OUR_OWN, _DIALS_IN = Message("doctor_own_machine"), Message("doctor_dials_in")
 
 
+class Agents(Protocol):
+    """The agents of the nodes, as far as the doctor asks (`master.nodes.agent_control`)."""
+
+    def version(self, name: str) -> str:
+        """The agent that this master brings to the node."""
+
+
+class HostKeys(Protocol):
+    """The host keys of the nodes, as far as the doctor asks (`master.nodes.host_keys`)."""
+
+    async def offered(self, name: str) -> OfferedKey:
+        """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
+
+    async def known(self, name: str) -> str | None:
+        """The fingerprint that we expect, None if we know none."""
+
+
 class Links(Protocol):
     """The ways to the nodes, as far as the doctor goes them (`master.nodes.fleet`)."""
 
@@ -72,14 +89,13 @@ class Links(Protocol):
     def configs(self) -> Mapping[str, NodeConfig]:
         """Of each node its entry in the registry."""
 
-    def version(self, name: str) -> str:
-        """The agent that this master brings to the node."""
+    @property
+    def agents(self) -> Agents:
+        """The agents of the nodes."""
 
-    async def host_key(self, name: str) -> OfferedKey:
-        """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
-
-    async def known_key(self, name: str) -> str | None:
-        """The fingerprint that we expect, None if we know none."""
+    @property
+    def host_keys(self) -> HostKeys:
+        """The host keys of the nodes."""
 
     async def probe(
         self,
@@ -246,9 +262,9 @@ class Examination:
     async def _host_key(self) -> Finding:
         config = self._config
         try:
-            known = await self._fleet.known_key(config.name)
+            known = await self._fleet.host_keys.known(config.name)
             async with asyncio.timeout(KEY_S):
-                return way.host_key(config, await self._fleet.host_key(config.name), known)
+                return way.host_key(config, await self._fleet.host_keys.offered(config.name), known)
         except TimeoutError:
             return way.no_host_key(Message("doctor_no_key", where=where(config), seconds=KEY_S))
         except ConfigError as error:
@@ -368,7 +384,7 @@ class Examination:
         return None if probed["code"] == 0 else heard(scripts.complaint(probed))
 
     def _agent(self, version: str, age_s: float | None) -> Finding:
-        ours = self._fleet.version(self._node.name)
+        ours = self._fleet.agents.version(self._node.name)
         return machine.agent(self._config, version, ours, age_s)
 
     async def _conda(self) -> list[Finding]:

@@ -14,18 +14,15 @@ from functools import partial
 
 import msgspec
 
-from master.config.ssh_accounts import key_fault
 from master.core.nodes.accounts import OWN
 from master.core.nodes.facts import Facts, NodeState
 from master.core.nodes.inventory import Node
 from master.core.tasks.attempt import part_on
 from master.engine.engine import Engine
 from master.nodes.agent_context import Hooks
-from master.nodes.driver import CannotConnectError, Driver
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import runs_as_us
-from wire import agent as wire
 from wire.errors import NodeUnreachableError
 from wire.message import Message
 
@@ -36,27 +33,6 @@ IDLE_S = 600.0
 BEGINS_S = 15.0
 """A question over an account waits so long for its agent to begin."""
 CANCEL_AGAIN_S = 1.0
-NO_SAMPLES = wire.Sampling(gpus="none", folders=[])
-
-
-class CheckedKey:
-    """A driver that tries nothing with a key in which somebody else has a hand."""
-
-    def __init__(self, driver: Driver, key_file: str) -> None:
-        self.version = driver.version
-        self._driver = driver
-        self._key_file = key_file
-
-    async def connect(self, protocol: asyncio.Protocol) -> None:
-        """As `Driver`."""
-        fault = await asyncio.to_thread(key_fault, self._key_file)
-        if fault is not None:
-            raise CannotConnectError(fault, "long")
-        await self._driver.connect(protocol)
-
-    async def close(self) -> None:
-        """As `Driver`."""
-        await self._driver.close()
 
 
 class _Kept(msgspec.Struct):

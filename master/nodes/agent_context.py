@@ -35,10 +35,10 @@ class SampleSink(Protocol):
 
 
 class Hooks(msgspec.Struct, frozen=True):
-    """What the owner of a link wants to know. `objection`: why an agent that says so of itself is not talked to, None
-    if it is; `on_welcome` is given what an agent says of its machine, before it gets a task; `on_inventory` is called
-    between the inventory and the node being online; `on_same` when what answers is the machine of another entry, with
-    that one's name."""
+    """The questions and events of a link that its owner takes part in. `objection`: why an agent that says so of itself
+    is not talked to, None if it is; `on_welcome` is given what an agent says of its machine, before it gets a task;
+    `on_inventory` is called between the inventory and the node being online; `on_same` when what answers is the machine
+    of another entry, with that one's name."""
 
     objection: Callable[[Facts], Message | None] = lambda _facts: None
     on_welcome: Callable[[Facts], None] = lambda _facts: None

@@ -1,6 +1,6 @@
 """One connection to an agent: its lines at a bearable pace, and messages of one turn of the loop together.
 
-Owns the transport, and how soon it is read. What a line means is the conversation's.
+Owns the transport, and how soon it is read. The conversation owns the meaning of a line.
 """
 
 from __future__ import annotations

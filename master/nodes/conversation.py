@@ -1,4 +1,4 @@
-"""What an agent says over one connection, line by line, and to whom each message goes.
+"""The messages of an agent over one connection: each line is decoded and handed to the part that it concerns.
 
 An agent that says what it may not is not believed: its connection ends.
 """

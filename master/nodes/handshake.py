@@ -1,7 +1,7 @@
 """The handshake with an agent: from our hello, its welcome and its inventory to the node being online.
 
-Owns whom we talk to at all, what an agent without its records is told of, and that one of another version ends for
-ours. What attempts mean for tasks is the core's.
+Owns the decision to talk to an agent at all, the records that an agent lacks and is told, and the end of an agent of
+another version. The core owns the meaning of attempts for tasks.
 """
 
 from __future__ import annotations

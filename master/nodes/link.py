@@ -1,7 +1,7 @@
 """The link to an agent: it is connected, and when the connection breaks it is connected again.
 
-Owns when that is tried, and what is told of the node meanwhile. How a connection is made is the driver's
-(`Driver.connect`), what is said over it the conversation's. A broken link says nothing about the tasks on the node.
+Owns the time of each try, and the state of the node meanwhile. The driver makes the connection (`Driver.connect`), the
+conversation has its messages. A broken link says nothing about the tasks on the node.
 """
 
 from __future__ import annotations

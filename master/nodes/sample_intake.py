@@ -1,4 +1,4 @@
-"""What the core and everybody who listens learn from a sample: load, clock and GPUs of a node."""
+"""Tells the core, and everybody who listens, the content of a sample: load, clock and GPUs of a node."""
 
 from __future__ import annotations
 

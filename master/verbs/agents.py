@@ -30,23 +30,23 @@ class AgentsDone(msgspec.Struct, frozen=True):
 
 def stop(context: Context, params: SomeNodes) -> Awaitable[AgentsDone]:
     """End agents and let them stay away, also after a restart of the master, until `start`."""
-    fleet = context.master.fleet
-    return _each(context, params, lambda name: fleet.stop_agent(name, context.user))
+    agents = context.master.fleet.agents
+    return _each(context, params, lambda name: agents.stop(name, context.user))
 
 
 def start(context: Context, params: SomeNodes) -> Awaitable[AgentsDone]:
     """Undo `stop`; where nothing was stopped, try to connect now."""
-    fleet = context.master.fleet
+    agents = context.master.fleet.agents
 
     async def start_one(name: str) -> None:
-        fleet.start_agent(name)
+        agents.start(name)
 
     return _each(context, params, start_one)
 
 
 def restart(context: Context, params: SomeNodes) -> Awaitable[AgentsDone]:
     """End agents and start them anew. Tasks run on."""
-    return _each(context, params, context.master.fleet.restart_agent)
+    return _each(context, params, context.master.fleet.agents.restart)
 
 
 def _each(

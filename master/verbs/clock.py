@@ -43,5 +43,5 @@ def accept(context: Context, _params: Nothing) -> ClockAccepted:
     fleet = context.master.fleet
     for name, config in fleet.configs.items():
         if config.driver == "report":
-            context.engine.reply(lambda _error, name=name: fleet.tokens_changed(name))  # type: ignore[misc]
+            context.engine.reply(lambda _error, name=name: fleet.agents.tokens_changed(name))  # type: ignore[misc]
     return ClockAccepted(found.was, context.now, found.ended, found.users, found.tasks)

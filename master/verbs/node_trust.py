@@ -43,11 +43,11 @@ async def trust(context: Context, params: Trust) -> Trusted:
     """The host key that a node's machine shows, and the one that is known; pinned if it is the one that is given."""
     fleet, name = context.master.fleet, params.name
     try:
-        offered = await fleet.host_key(name)
+        offered = await fleet.host_keys.offered(name)
     except NodeUnreachableError as error:
         # Not `unreachable`: that says of a command that there is no master.
         raise ConflictError(Message("no_host_key", node=name, said=str(error))) from None
-    known = await fleet.known_key(name)
+    known = await fleet.host_keys.known(name)
     if params.fingerprint is not None:
         _check_fingerprint(name, offered, params.fingerprint)
         if known != offered.fingerprint:
@@ -68,6 +68,6 @@ async def _pin(context: Context, name: str, offered: OfferedKey) -> None:
     if name in fleet.configs and fleet.configs[name].host_key is not None:
         raise ConflictError(Message("host_key_in_registry", node=name, shown=offered.fingerprint))
     try:
-        await fleet.pin(name, offered)
+        await fleet.host_keys.pin(name, offered)
     except OSError as error:
         raise StorageError(Message("host_key_not_written", path=error.filename, said=error.strerror)) from None

@@ -181,7 +181,7 @@ async def _needs_trust(context: Context, config: NodeConfig) -> bool:
     if config.driver != "ssh":
         return False
     try:
-        return await context.master.fleet.known_key(config.name) is None
+        return await context.master.fleet.host_keys.known(config.name) is None
     except ConfigError:
         return True  # the known keys cannot be read: the entry is written all the same, and the node's reason tells
 

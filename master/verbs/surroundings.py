@@ -29,6 +29,38 @@ if TYPE_CHECKING:  # a start waits for neither
     from master.people.directory import Directory
 
 
+class AgentControl(Protocol):
+    """The agents of nodes as admins command them."""
+
+    async def stop(self, name: str, by: str) -> None:
+        """Let a node's agent end and stay away."""
+
+    def start(self, name: str) -> None:
+        """Undo `stop`."""
+
+    async def restart(self, name: str) -> None:
+        """End the agent and start it anew."""
+
+    def version(self, name: str) -> str:
+        """The agent that this master brings to the node."""
+
+    def tokens_changed(self, name: str) -> None:
+        """The tokens of a node whose agent dials in are others now."""
+
+
+class HostKeys(Protocol):
+    """The host keys of nodes."""
+
+    async def offered(self, name: str) -> OfferedKey:
+        """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
+
+    async def known(self, name: str) -> str | None:
+        """The fingerprint that we expect, None if we know none."""
+
+    async def pin(self, name: str, key: OfferedKey) -> None:
+        """Expect this key from now on. Raises OSError where it cannot be written down."""
+
+
 class NodeLinks(Protocol):
     """The ways to the nodes; `configs`: the registry as it is followed."""
 
@@ -39,8 +71,13 @@ class NodeLinks(Protocol):
     def apply(self, nodes: tuple[NodeConfig, ...]) -> None:
         """The registry is so from now on."""
 
-    def version(self, name: str) -> str:
-        """The agent that this master brings to the node."""
+    @property
+    def agents(self) -> AgentControl:
+        """The agents of the nodes."""
+
+    @property
+    def host_keys(self) -> HostKeys:
+        """The host keys of the nodes."""
 
     async def probe(
         self,
@@ -55,27 +92,6 @@ class NodeLinks(Protocol):
         run_as: str | None = ...,
     ) -> Probed:
         """Run a short command on a node, as an account of it. Raises NotFoundError, NodeUnreachableError."""
-
-    async def stop_agent(self, name: str, by: str) -> None:
-        """Let a node's agent end and stay away."""
-
-    def start_agent(self, name: str) -> None:
-        """Undo `stop_agent`."""
-
-    async def restart_agent(self, name: str) -> None:
-        """End the agent and start it anew."""
-
-    def tokens_changed(self, name: str) -> None:
-        """The tokens of a node whose agent dials in are others now."""
-
-    async def host_key(self, name: str) -> OfferedKey:
-        """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
-
-    async def known_key(self, name: str) -> str | None:
-        """The fingerprint that we expect, None if we know none."""
-
-    async def pin(self, name: str, key: OfferedKey) -> None:
-        """Expect this key from now on. Raises OSError where it cannot be written down."""
 
 
 class Pack(Protocol):

@@ -68,7 +68,7 @@ def token(context: Context, params: NodeToken) -> TokenTold:
     tokens = node_tokens.valid(reports.tokens(params.name), context.rights_now)
     text, after = _after(context, params, tokens)
     context.change(lambda: core.set_tokens(params.name, after), grows=params.action == "make")
-    context.engine.reply(lambda _error: context.master.fleet.tokens_changed(params.name))
+    context.engine.reply(lambda _error: context.master.fleet.agents.tokens_changed(params.name))
     until = [one.until for one in after if one.until is not None]
     return TokenTold(
         name=params.name,

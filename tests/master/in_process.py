@@ -35,8 +35,10 @@ from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.helpers.acting import Acting
 from master.loop.stalls import LoopTimes
-from master.nodes.driver import CannotConnectError
+from master.nodes.driver import CannotConnectError, Driver
 from master.nodes.fleet import Fleet
+from master.nodes.link_making import LinkMaker
+from master.nodes.registry import NodeConfig
 from master.people.audit import AuditLog
 from master.people.directory import Directory
 from master.people.guesses import Guesses
@@ -269,6 +271,7 @@ class InProcess:
         self.folder = folder
         self.disk = disk or MoodyDisk()
         self.limits = limits
+        self.make_driver: Callable[[NodeConfig], Driver] = lambda _node: Nowhere()
         self.effects: list[Effect] = []
         self.peers: list[Peer] = []
         self.raws: list[socket.socket] = []
@@ -290,7 +293,8 @@ class InProcess:
         self.place.logs = LogReader(self.engine)
         self.place.reports = ReportServer(self.core, self.tls, build(), "c")
         self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)
-        self.place.fleet = Fleet(self.engine, Us(), self.hub, make_driver=lambda _node: Nowhere())
+        links = LinkMaker(self.engine, Us(), self.hub, make_driver=lambda node: self.make_driver(node))  # noqa: PLW0108  (it may change)
+        self.place.fleet = Fleet(self.engine, links)
         self.engine.executor_of = played(self.effects.extend)
         for name in (DATA, TASKS, NODES):
             self.servers[name] = await self.hub.listen(name, "127.0.0.1", 0, 100)

@@ -142,7 +142,7 @@ class Ward(InProcess):
         make_folders(self.place.config)
         for agent in self.agents.values():
             await agent.listen()
-        self.place.fleet.make_driver = lambda config: self.machines[config.name]
+        self.make_driver = lambda config: self.machines[config.name]
         self.place.fleet.apply(tuple(self.config(name) for name in self.agents))
         return self
 

@@ -159,7 +159,7 @@ def test_a_key_in_which_somebody_else_has_a_hand_is_not_tried(tmp_path: Path, fa
             _key(key)
         key.chmod(0o600)
         os.chown(key, os.geteuid(), -1)
-        place.fleet.wake("n")
+        place.fleet.agents.wake("n")
         await place.running(number)
 
     if fault == "another's":
@@ -201,11 +201,11 @@ def test_an_account_that_nobody_names_at_the_next_start_is_told_with_the_cure(tm
 def test_who_stops_a_node_s_agent_stops_those_of_its_accounts(tmp_path: Path) -> None:
     async def story(place: Place) -> None:
         await place.running(await place.submit())
-        await place.fleet.stop_agent("n", "root")
+        await place.fleet.agents.stop("n", "root")
         assert "retire" in place.li.ops()
         assert "retire" in place.one.ops()
         assert place.master.core.tasks[1].state is TaskState.RUNNING
-        place.fleet.start_agent("n")
+        place.fleet.agents.start("n")
         await settled(lambda: place.li.ops().count("hello") == 2)
         await settled(lambda: place.agents["li2"].state is NodeState.ONLINE)
 
@@ -284,7 +284,7 @@ def test_an_account_that_is_root_or_the_master_s_own_gets_nothing(tmp_path: Path
         place.one.boot = place.li.boot = boot
         place.one.more_facts = {"machine": ours()}
         place.li.more_facts = {"uid": uid, "account": "boss", "machine": ours()}
-        await place.fleet.restart_agent("n")
+        await place.fleet.agents.restart("n")
         await place.online("n")
         number = await place.submit()
         core = place.master.core

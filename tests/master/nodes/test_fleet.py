@@ -15,11 +15,12 @@ from master.core.nodes.gpu_watch import UNSEEN
 from master.core.nodes.inventory import NodeState
 from master.core.tasks.task import TaskState
 from master.executors.agents import Agents
-from master.nodes import backoff
-from master.nodes import fleet as fleet_module
+from master.nodes import backoff, members
+from master.nodes.agent_context import SampleSink
 from master.nodes.driver import UnknownHostKeyError
 from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
+from master.nodes.link_making import LinkMaker
 from master.nodes.registry import NodeConfig
 from master.watchers import shared_folders
 from master.watchers.folder_watcher import FolderWatcher
@@ -135,6 +136,8 @@ class Field:
         self.one, self.two = Agent(folder, "10.0.0.1"), Agent(folder, "10.0.0.2")
         self.folder = folder
         self.folders = folders
+        self.samples: SampleSink | None = None
+        """In the place of the hub."""
         self.accounts: dict[str, str] = {}
         """Which account the owner of a task has."""
 
@@ -155,16 +158,15 @@ class Field:
         await self.master.__aexit__()
 
     def next_fleet(self, leaving: LeavingNodes | None) -> Fleet:
-        self.fleet = Fleet(
+        links = LinkMaker(
             self.master.engine,
             Us(),
-            self.master.hub,
+            self.samples or self.master.hub,
             make_driver=self.way,
             folders=self.folders,
             watchers=[FolderWatcher(self.master.engine, OwnFolders(self.folders, lambda _: True))],
-            leaving=leaving,
-            run_as_allowed=("svc",),
         )
+        self.fleet = Fleet(self.master.engine, links, leaving=leaving, run_as_allowed=("svc",))
         settings = msgspec.structs.replace(SETTINGS, run_as_allowed=("svc",), log_folder=str(self.folder / "logs"))
         fleet, run_as = self.fleet, self.accounts.get
         executor = Agents(self.master.engine, lambda: settings, fleet.send, no_way_back, run_as, ask=fleet.probe)
@@ -204,13 +206,13 @@ def test_nodes_come_and_go_with_the_registry(tmp_path: Path) -> None:
             assert here.node("n") is None
             await settled(lambda: "retire" in here.one.ops())
             with pytest.raises(NotFoundError, match="no node 'n'"):
-                here.fleet.wake("n")
+                here.fleet.agents.wake("n")
 
     run(story())
 
 
 def test_a_link_that_misses_a_cancel_is_cancelled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_module, "CANCEL_AGAIN_S", 0.001)
+    monkeypatch.setattr(members, "CANCEL_AGAIN_S", 0.001)
     missed: list[str] = []
 
     async def deaf(_: To, protocol: asyncio.Protocol) -> None:  # noqa: ARG001
@@ -416,17 +418,18 @@ def test_an_agent_that_is_stopped_stays_away_over_restarts_until_it_is_started(t
         async with Field(tmp_path) as here:
             here.fleet.apply((ssh("n"),))
             await here.online("n")
-            await here.fleet.stop_agent("n", "root")
+            await here.fleet.agents.stop("n", "root")
             assert "agents start n" in here.node("n").reason
             hellos = here.one.ops().count("hello")
-            other = Fleet(here.master.engine, Us(), here.master.hub, make_driver=lambda _: To("/nowhere"))
+            links = LinkMaker(here.master.engine, Us(), here.master.hub, make_driver=lambda _: To("/nowhere"))
+            other = Fleet(here.master.engine, links)
             other.apply((ssh("n"),))
             await other.close()
             assert here.one.ops().count("hello") == hellos
-            here.fleet.start_agent("n")
+            here.fleet.agents.start("n")
             await here.online("n")
             assert here.node("n").takes_tasks
-            await here.fleet.restart_agent("n")
+            await here.fleet.agents.restart("n")
             await settled(lambda: here.one.ops().count("retire") == 2)
             await here.online("n")
 
@@ -465,7 +468,7 @@ def test_a_question_is_answered_or_breaks_off_with_the_connection(tmp_path: Path
             with pytest.raises(NodeUnreachableError, match="node n"):
                 await question
             with pytest.raises(BadRequestError, match="no host key"):
-                await here.fleet.host_key("n")
+                await here.fleet.host_keys.offered("n")
 
     run(story())
 
@@ -481,7 +484,7 @@ def test_the_next_master_still_finds_its_way_to_a_node_that_left_while_busy(tmp_
             assert path.stat().st_mode & 0o077 == 0
             await here.fleet.close()
             here.next_fleet(LeavingNodes(path)).apply(())
-            await settled(lambda: here.fleet._members["n"].link.is_up)
+            await settled(lambda: here.fleet._members.of("n").link.is_up)
             here.one.end(launch_id)
             await settled(lambda: here.node("n") is None)
             assert here.master.core.tasks[1].state is TaskState.SUCCEEDED
@@ -501,12 +504,12 @@ def test_stopping_and_starting_an_agent_at_once_leaves_it_as_was_said_last(tmp_p
         async with Field(tmp_path) as here:
             here.fleet.apply((ssh("n"),))
             await here.online("n")
-            stopping = asyncio.create_task(here.fleet.stop_agent("n", "root"))
+            stopping = asyncio.create_task(here.fleet.agents.stop("n", "root"))
             await asyncio.sleep(0)
-            here.fleet.start_agent("n")
+            here.fleet.agents.start("n")
             await stopping
             await here.online("n")
-            await asyncio.gather(here.fleet.restart_agent("n"), here.fleet.restart_agent("n"))
+            await asyncio.gather(here.fleet.agents.restart("n"), here.fleet.agents.restart("n"))
             await here.online("n")
             assert here.node("n").takes_tasks
 

@@ -54,7 +54,7 @@ class Lab(InProcess):
         await super().__aenter__()
         self.driver = Keyed()
         fleet = self.place.fleet
-        fleet.make_driver = lambda node: self.driver if node.driver == "ssh" else Waiting()
+        self.make_driver = lambda node: self.driver if node.driver == "ssh" else Waiting()
         self.write(A)
         fleet.apply(load_registry(self.registry))
         return self

@@ -294,7 +294,7 @@ def test_agents_are_stopped_until_they_are_started_and_all_means_all(tmp_path: P
     async def story() -> None:
         async with Lab(tmp_path) as lab:
             peer = await lab.peer()
-            lab.place.fleet.make_driver = lambda _node: Nowhere()  # its refusal shows that it was asked
+            lab.make_driver = lambda _node: Nowhere()  # its refusal shows that it was asked
             await peer.call("node.add", node={**A, "name": "b"})
             assert await peer.call("agent.stop") == {"done": ["a", "b"], "refused": {}}
             assert all("agents start" in node["reason"] for node in await peer.call("node.list"))
@@ -319,7 +319,7 @@ def test_a_restart_is_brought_to_its_end_when_who_asked_for_it_leaves(
                 await gone.wait()
                 done.set()
 
-            monkeypatch.setattr(lab.place.fleet, "restart_agent", restart)
+            monkeypatch.setattr(lab.place.fleet.agents, "restart", restart)
             peer = await lab.peer()
             peer.ask("agent.restart", nodes=["a"])
             await half.wait()

@@ -51,11 +51,11 @@ class Watched(Field):
         self.now = BEGIN
         self.log = folder / "1.log"
         self.passed: list[str] = []
+        self.samples = Samples(lambda node, sample: self.watcher.sample(node, sample), self.sample)  # noqa: PLW0108  (it comes later)
 
     async def begins(self, **spec: Any) -> Any:
         """The node comes and the task runs; who watches tasks."""
         self.watcher = IdleWatcher(self.master.engine, lambda: AFTER_S, lambda: self.now)
-        self.fleet.samples = Samples(self.watcher.sample, self.sample)
         self.fleet.apply((NodeConfig(name="n", ip="10.0.0.1", user_name="u", gpu_count=2),))
         peer = await self.master.peer()
         self.log.touch()
