@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -35,6 +36,22 @@ def pytest_configure() -> None:
     """Who runs the tests in a shell's background has Ctrl-C ignored, and so would have all that they start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A browser is kept for the next test that drives one, and for no other."""
+    if item.get_closest_marker("browser") is None:
+        _end_the_browser()
+
+
+def pytest_sessionfinish() -> None:
+    _end_the_browser()
+
+
+def _end_the_browser() -> None:
+    if browser := sys.modules.get("tests.web.browser"):
+        browser.end()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,11 +17,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from playwright.sync_api import Browser, BrowserType, Error, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserType, Error, Page
 
 from tests.rights import need_program
 from tests.system.lab import Lab
-from tests.web.browser import CHROMIUM, Visit, need_chromium, signed_in
+from tests.web.browser import CHROMIUM, Visit, driver, need_chromium, signed_in
 from tests.web.console import PASSWORD, Console
 
 EVIL, REBOUND, BANK = "evil.example", "rebound.example", "bank.example"
@@ -51,11 +51,10 @@ def console(lab: Lab) -> Iterator[Console]:
 
 
 @pytest.fixture(scope="module")
-def chromiums() -> Iterator[BrowserType]:
+def chromiums() -> BrowserType:
     """What the system's browser is started by."""
     need_chromium()
-    with sync_playwright() as playwright:
-        yield playwright.chromium
+    return driver().chromium
 
 
 @contextmanager

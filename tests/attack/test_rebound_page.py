@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from client.api import connect
 from tests.desktop.client import DesktopClient
@@ -16,6 +16,7 @@ from tests.rights import need_program
 from tests.system.lab import PORTS, Lab
 from tests.system.pc import Pc
 from tests.system.test_hostile_page import BODIES, FORM, PATIENCE_MS, SUBMIT, WEBSOCKET, log_in
+from tests.web.browser import driver
 
 REBOUND = "rebound.example"
 GUARDS = "LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests,PrivateNetworkAccessRespectPreflightResults"
@@ -42,10 +43,9 @@ SAME_ORIGIN = """async ([body]) => {
 def browser() -> Iterator[Browser]:
     need_program("chromium", "chromium")
     args = ["--no-sandbox", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", f"--disable-features={GUARDS}"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=args)
-        yield chromium
-        chromium.close()
+    chromium = driver().chromium.launch(executable_path="/usr/bin/chromium", args=args)
+    yield chromium
+    chromium.close()
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.desktop.client import DesktopClient, form, request
 from tests.system.lab import PORTS, Lab
 from tests.system.pc import Pc
-from tests.web.browser import CHROMIUM, need_chromium
+from tests.web.browser import CHROMIUM, driver, need_chromium
 
 SUBMIT = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "task.submit", "params": {"command": ["touch", "x"]}})
 FRAME = request("add_task", form("touch x")).decode()
@@ -103,12 +103,11 @@ def log_in(pc: Pc, lab: Lab) -> None:
 @pytest.fixture
 def browser(pc: Pc) -> Iterator[Browser]:
     need_chromium()
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"], env={**os.environ, "HOME": str(pc.home)}
-        )
-        yield chromium
-        chromium.close()
+    chromium = driver().chromium.launch(
+        executable_path=CHROMIUM, args=["--no-sandbox"], env={**os.environ, "HOME": str(pc.home)}
+    )
+    yield chromium
+    chromium.close()
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, expect, sync_playwright
 
 from tests.rights import need_program
 from tests.web.console import PASSWORD, Console
@@ -26,16 +27,42 @@ def need_chromium() -> None:
     need_program("chromium-headless-shell", "chromium-headless-shell")
 
 
+_kept = ExitStack()
+
+
+@cache
+def driver() -> Playwright:
+    """Playwright, started when it is first needed and kept until `end`. Meanwhile no test can run a loop of its own in
+    this thread."""
+    return _kept.enter_context(sync_playwright())
+
+
+@cache
+def _browser() -> Browser:
+    need_chromium()
+    browser = driver().chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    _kept.callback(browser.close)
+    return browser
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The system's browser."""
-    need_chromium()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        try:
-            yield browser
-        finally:
-            browser.close()
+    """The system's browser, the same for all who ask: to start it takes as long as a test."""
+    if not _browser().is_connected():
+        _browser.cache_clear()
+    browser = _browser()
+    try:
+        yield browser
+    finally:
+        for context in browser.contexts:
+            context.close()
+
+
+def end() -> None:
+    """End the browser and Playwright, if they were started."""
+    _browser.cache_clear()
+    driver.cache_clear()
+    _kept.close()
 
 
 class Visit:

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page
 from client.api import Client
 from tests.system.lab import ROOT
 from tests.waiting import NeverError
-from tests.web.browser import NARROW, Visit, chromium, need_chromium, signed_in, visit
+from tests.web.browser import NARROW, Visit, chromium, end, need_chromium, signed_in, visit
 from tests.web.console import Console
 from tests.web.pictured_lab import pictured_lab
 
@@ -115,6 +115,7 @@ def main(names: list[str]) -> int:
                 _sign_in(browser, console)
             _all(browser, console, [one for one in pictures(client) if not names or one.name in names])
     finally:
+        end()
         shutil.rmtree(LAB)
     return _weigh()
 

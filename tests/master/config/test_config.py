@@ -229,9 +229,7 @@ def test_a_mistake_is_told_with_its_key_what_was_found_and_what_is_allowed(
 
 def test_an_unknown_key_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
     said = refusal(conf(tmp_path, taskinfo="q"))
-    assert said.startswith(
-        "unknown key `taskinfo` (did you mean `task_info`?); allowed are visible_folders, bind"
-    )
+    assert said.startswith("unknown key `taskinfo` (did you mean `task_info`?); allowed are visible_folders, bind")
 
 
 def test_a_list_in_place_of_the_object_is_told(tmp_path: Path) -> None:
