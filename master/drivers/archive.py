@@ -15,14 +15,13 @@ import marshal
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from struct import Struct
 from threading import Lock
 from types import CodeType
-from typing import cast
+from typing import NamedTuple, cast
 from zlib import compress, crc32
 
 _MAIN = b"""import signal
@@ -78,8 +77,7 @@ class Pack:
             return self._made[name]
 
 
-@dataclass(frozen=True)
-class Archive:
+class Archive(NamedTuple):
     """An agent, as two files. `version`: a digest of the sources alone (16 hex digits), so it is the same whichever
     Python the master has."""
 
