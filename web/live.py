@@ -22,6 +22,7 @@ from web import problems
 from web.callers import Line, Shown
 from web.feeds import Kind, News
 from web.hall import Hall
+from web.newcomer import KNOWN
 from web.session import shown_by
 from wire.errors import BadRequestError, LimitError, MusterError, ProtocolError, UnauthenticatedError
 from wire.message import Message
@@ -225,6 +226,7 @@ async def live(socket: WebSocket, hall: Hall) -> None:
     try:
         shown = await _shown(socket, hall)
         async with hall.callers.line(shown) as line:
+            socket.scope.get(KNOWN, _nothing)()
             await Page(socket, hall, shown, line).run()
     except (UnauthenticatedError, BadRequestError):
         await socket.close(UNKNOWN)

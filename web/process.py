@@ -25,6 +25,7 @@ from web.certificates import Certificates
 from web.condition import FILE, Condition
 from web.hall import Hall
 from web.listening import Server, bound
+from web.newcomer import Newcomer
 from web.settings import Settings, load
 from web.timely import Timely
 from wire.console import url
@@ -120,7 +121,7 @@ def configured(app: ASGIApp) -> uvicorn.Config:
         # Named, for else uvicorn takes httptools where somebody has it, and that bounds no header's size.
         http=Timely,
         lifespan="on",
-        ws="websockets-sansio",
+        ws=Newcomer,
         ws_max_size=16 << 20,
         ws_per_message_deflate=False,
         ws_ping_interval=20.0,

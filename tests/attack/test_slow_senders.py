@@ -16,6 +16,7 @@ import httpx
 import pytest
 import uvicorn
 
+from tests.cases import each_case
 from tests.rights import need_users
 from tests.system.lab import Lab
 from tests.waiting import PATIENCE_S, until
@@ -215,3 +216,26 @@ def test_a_head_of_megabytes_is_refused_whatever_parsers_are_installed(
             sock.sendall(HEAD + b"x" * (2 << 20) + b"\r\n\r\n")
         assert b" 200 " not in rest(sock)
     assert console.http().get("/healthz").status_code == httpx.codes.OK
+
+
+def test_a_websocket_of_a_stranger_holds_little_whatever_is_said_first(console: Console) -> None:
+    """A page's messages may be as long as this one says that it is."""
+    begin = b"\x81\xff" + (15 << 20).to_bytes(8, "big") + bytes(4)
+    with each_case() as cases:
+        for first in (b"", b"\x81\x82\0\0\0\0{}"):
+            with cases.case(f"after {first!r}"), line(console) as sock:
+                sock.sendall(
+                    "GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                    f"Origin: {console.url}\r\nSec-WebSocket-Version: 13\r\n"
+                    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+                )
+                assert sock.recv(65536).startswith(b"HTTP/1.1 101")
+                with pytest.raises((ConnectionError, ssl.SSLError)):
+                    _say(sock, first + begin, 14 << 20)
+
+
+def _say(sock: ssl.SSLSocket, begin: bytes, size: int) -> None:
+    """The begin, and so many bytes more."""
+    sock.sendall(begin)
+    for _ in range(size >> 16):
+        sock.sendall(bytes(1 << 16))
