@@ -188,6 +188,22 @@ def test_status_counts_nodes_by_the_word_and_lists_the_first_few_that_are_ill(
     assert lines[-2:] == ["n4: gone 4", "… and 3 more: `muster nodes`"]
 
 
+def test_status_counts_the_gpus_that_get_no_tasks_beside_those_in_use(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held, used, away = node("a"), node("b"), node("c", state="unreachable")
+    held["gpus"][0] |= {"held_by": [7], "health": "its share was outgrown"}
+    used["gpus"][0]["health"] = away["gpus"][0]["health"] = "held by attempt 3.1.x of unknown origin"
+    info = {"started_at": 0.0, "version": "1", "pid": 1}
+    listed: list[dict[str, Any]] = [held, used, away]
+    master.verbs.update({"node.list": lambda _: listed, "server.info": lambda _: info})
+    assert main(["status"]) == 0
+    assert "gpus     1 of 6 in use, 1 closed to tasks (`muster nodes`)" in capsys.readouterr().out.splitlines()
+    listed[:] = [held]
+    assert main(["status"]) == 0
+    assert "gpus     1 of 2 in use" in capsys.readouterr().out.splitlines()
+
+
 def test_a_nodes_page_shows_who_holds_what(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     shown = page(
         tasks=[7], labels={"房间": "2"}, drained="fan", drained_by="ada", drained_at=0.0, schedulable=False,

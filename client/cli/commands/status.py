@@ -192,5 +192,9 @@ def _state(state: str) -> str:
 
 def _gpus(nodes: list[Node]) -> str:
     gpus = [gpu for node in nodes for gpu in node["gpus"]]
+    if not gpus:
+        return "none"
+    there = [gpu for node in nodes if node["state"] == "online" for gpu in node["gpus"] if not gpu.get("held_by")]
+    closed = sum(gpu.get("health") not in ("ok", None) for gpu in there)
     held = sum(bool(gpu.get("held_by")) for gpu in gpus)
-    return f"{held} of {len(gpus)} in use" if gpus else "none"
+    return f"{held} of {len(gpus)} in use{f', {closed} closed to tasks (`muster nodes`)' if closed else ''}"
