@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Sent
 from starlette.websockets import WebSocket
 
-from web import any_path, health, me, session  # noqa: F401  (the first brings `{path:any}`)
+from web import any_path, health, me, session, shares  # noqa: F401  (the first brings `{path:any}`)
 from web.certificates import Certificates
 from web.events import events
 from web.hall import Hall
@@ -26,7 +26,7 @@ from web.problems import problem
 from web.rest import Rest
 from web.transfers import Transfers
 from web.whence import SAFE
-from wire.errors import BadRequestError, ForbiddenError, MusterError, NotFoundError
+from wire.errors import BadRequestError, ForbiddenError, LimitError, MusterError, NotFoundError
 from wire.message import Message
 from wire.routes import BASE
 
@@ -63,11 +63,27 @@ class Guard:
         except (ForbiddenError, BadRequestError) as error:
             refused = problem(error, headers={"Connection": "close"} if error.key == _TWO_LENGTHS.key else None)
         if refused is None:
-            await self._app(scope, receive, _with_headers(send))
+            await self._counted(scope, receive, send)
         elif scope["type"] == "http":
             await refused(scope, receive, _with_headers(send))
         else:
             await send({"type": "websocket.close", "code": 4403, "reason": ""})
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, as far as the share of whoever asks allows it."""
+        whence = scope["muster"]
+        ticket = shares.Ticket(self._hall.shares)
+        shares.begin(ticket)
+        try:
+            ticket.enter(whence.address if whence.account is None else f"account {whence.account}")
+            await self._app(scope, receive, shares.counted(_with_headers(send), ticket))
+        except LimitError as error:
+            if scope["type"] == "http":
+                await problem(error)(scope, receive, _with_headers(send))
+            else:
+                await send({"type": "websocket.close", "code": 1013, "reason": ""})
+        finally:
+            ticket.close()
 
     def _refused(self, scope: Scope) -> Response | None:
         """Return a redirect to HTTPS for a plain request; None if the request is not plain. Raises ForbiddenError for

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from web import shares
 from wire.client import MAX_FRAME
 from wire.errors import BadRequestError
 from wire.message import Message
@@ -41,12 +42,14 @@ async def pieces(request: Request) -> AsyncIterator[bytes]:
 
 
 async def read(request: Request, most: int) -> bytes:
-    """The whole body. Raises BadRequestError for more than `most` bytes."""
+    """The whole body, which is kept until the request is over. Raises BadRequestError for more than `most` bytes, and
+    LimitError if too much is kept for this user."""
     said = request.headers.get("content-length", "")
     if said.isdecimal() and int(said) > most:
         raise BadRequestError(Message("body_too_large", most=most))
     data = bytearray()
     async for piece in pieces(request):
+        shares.hold(len(piece))
         data += piece
         if len(data) > most:
             raise BadRequestError(Message("body_too_large", most=most))

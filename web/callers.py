@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from web import shares
 from web.settings import Settings
 from web.upstream import Upstream
 from wire.errors import BadRequestError, LimitError
@@ -73,6 +74,7 @@ class Callers:
         line = self._lines.get(shown)
         if line is None or not line.upstream.is_open:
             line = await self._opened(shown)
+        shares.settle(line.upstream.user)
         line.used += 1
         try:
             yield line

@@ -13,6 +13,7 @@ from web.callers import Callers, Shown
 from web.certificates import Certificates
 from web.feeds import Feeds
 from web.settings import Settings
+from web.shares import Shares
 from web.whence import SAFE, Gate
 
 
@@ -25,13 +26,14 @@ class Hall(NamedTuple):
     about: About
     callers: Callers
     feeds: Feeds
+    shares: Shares
 
     @classmethod
     def of(cls, settings: Settings, certificates: Certificates) -> Hall:
         """With no connection to anybody yet."""
         about = About(settings)
         gate = Gate(settings.hosts, settings.web.proxies)
-        return cls(settings, certificates, gate, about, Callers(settings), Feeds(settings, about))
+        return cls(settings, certificates, gate, about, Callers(settings), Feeds(settings, about), Shares())
 
     def check_asker(self, request: Request) -> None:
         """Raise ForbiddenError where a page of another origin asks for a change. A program that shows a token says of

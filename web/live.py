@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from web import problems
+from web import problems, shares
 from web.callers import Line, Shown
 from web.feeds import Kind, News
 from web.hall import Hall
@@ -30,8 +30,6 @@ from wire.message import Message
 FIRST_S = 10.0
 MOST_CALLS = 32
 """At a time, of one page; further ones wait to be read."""
-MOST_UNSENT = 64 << 20
-"""Bytes. A snapshot of a long queue is megabytes."""
 UNKNOWN, FOREIGN, SLOW, AGAIN = 4401, 4403, 4408, 1012
 """With what it is closed: no log-in (any more); a page of another origin; one that does not read; the master is away,
 come again."""
@@ -70,7 +68,7 @@ class Page:
         self._shown = shown
         self._line = line
         self._unsent: asyncio.Queue[bytes] = asyncio.Queue()
-        self._bytes = 0
+        self._ticket = shares.present()
         self._kinds: dict[str, Kind] = {}
         self._unhooks: dict[str, Callable[[], object]] = {}
         """How the end of each feed is no longer the page's."""
@@ -112,18 +110,24 @@ class Page:
 
     def tell(self, frame: bytes) -> None:
         """Send a frame, after those before it."""
-        self._bytes += len(frame)
-        if self._bytes > MOST_UNSENT:
+        try:
+            self._keep(len(frame))
+        except LimitError:
             self._end(SLOW)
         else:
             self._unsent.put_nowait(frame)
+
+    def _keep(self, size: int) -> None:
+        """So many bytes more are unsent. Raises LimitError if too many are for this user."""
+        if self._ticket is not None:
+            self._ticket.hold(size)
 
     async def _send(self) -> None:
         with suppress(WebSocketDisconnect, RuntimeError):
             while True:
                 frame = await self._unsent.get()
                 await self._socket.send_text(frame.decode())
-                self._bytes -= len(frame)
+                self._keep(-len(frame))
         self._end(1000)
 
     # -- in ---------------------------------------------------------------------------------------------------

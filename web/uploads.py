@@ -14,7 +14,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from web import bodies, downloads
+from web import bodies, downloads, shares
 from web.callers import Shown
 from web.hall import Hall
 from wire.errors import BadRequestError, ConflictError
@@ -95,10 +95,12 @@ class Uploads:
         """Hand on what comes, a piece at a time; how much is there then."""
         kept = bytearray()
         async for data in bodies.pieces(request):
+            shares.hold(len(data))
             kept += data
             while len(kept) >= begun.piece:
                 offset = await self._piece(shown, path, begun.upload, offset, bytes(kept[: begun.piece]))
                 del kept[: begun.piece]
+                shares.hold(-begun.piece)
         return await self._piece(shown, path, begun.upload, offset, bytes(kept)) if kept else offset
 
     async def _piece(self, shown: Shown, path: str, upload: str, offset: int, content: bytes) -> int:

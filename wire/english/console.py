@@ -24,6 +24,11 @@ CONSOLE: dict[str, str] = {
     "archive_too_large": "as one archive a folder has at most {entries} entries and {bytes} bytes: take parts of it",
     "archive_too_slow": "the archive was not made within {seconds} s: take parts of the folder",
     "archives_full": "{most} archives are being sent at this moment: try again later",
+    "console_share_open": "{most} requests and pages of yours are open at the same time, and no more may be: end some",
+    "console_share_bytes": (
+        "more than {most} bytes of your requests, and of answers that you have not read, would be kept: try again when "
+        "some are read"
+    ),
     "body_too_large": "the body has more than {most} bytes",
     "bad_subscription": "{said}: `stream` is tasks or nodes, `ids` are those of tasks",
     "verb_of_connections": "{verb} is about a connection, and has no meaning here: sign in by POST /session, or show "

@@ -21,6 +21,8 @@ export const WORDS = {
   archive_too_large: "打包下载的文件夹至多 {entries} 项、{bytes} 字节：请分部分下载",
   archive_too_slow: "{seconds} 秒内未能打包完成：请分部分下载",
   archives_full: "此刻正在发送 {most} 个压缩包：请稍后再试",
+  console_share_open: "您已同时打开 {most} 个请求和页面，不能再多：请先结束一些",
+  console_share_bytes: "您的请求和尚未读取的应答合计将超过 {most} 字节：请等一部分读完后再试",
   body_too_large: "请求内容超过 {most} 字节",
   bad_subscription: "{said}：`stream` 为 tasks 或 nodes，`ids` 为任务编号",
   no_page: "{path} 处没有内容",
