@@ -2,8 +2,8 @@
 them.
 
 One user cannot take the memory and the descriptors from the others. A request is counted for the address or account
-from which it comes until its user is known, then for the user. Owns the counting. What is too much is refused, or the
-connection ends where its answer has begun.
+from which it comes until its user is known, then for the user. Owns the counting. A request that is too much is
+refused; if its answer has begun, the connection ends.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
 
 
 def begin(ticket: Ticket) -> None:
-    """What is done from now on, in this task and those that it starts, is done for this request."""
+    """From now on this task, and those that it starts, work for this request."""
     _TICKET.set(ticket)
 
 
