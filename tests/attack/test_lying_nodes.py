@@ -12,7 +12,7 @@ from master.core.tasks.task import Task, TaskState
 from master.nodes.link import Link
 from tests.attack.lab_of_many import SECRET
 from tests.master.in_process import Us, run
-from tests.master.nodes.test_link import Agent, Conversation, Linked
+from tests.master.nodes.played_agent import Agent, Conversation, Linked
 from tests.waiting import settled
 
 EXIT = {"code": 0, "cause": "exited", "error": "", "started_at": 5.0, "at": 6.0}

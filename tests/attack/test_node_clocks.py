@@ -14,7 +14,7 @@ from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task, TaskState
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from tests.master.in_process import run
-from tests.master.nodes.test_link import WELCOME, Conversation, Linked
+from tests.master.nodes.played_agent import WELCOME, Conversation, Linked
 from tests.waiting import settled
 from wire.framing import encode
 

@@ -10,8 +10,8 @@ from master.core.tasks.task import TaskState
 from master.executors.agents import Agents
 from master.executors.memory import MemoryExecutor, Run
 from tests.master.in_process import SETTINGS, run
-from tests.master.nodes.test_fleet import no_way_back
-from tests.master.nodes.test_link import Conversation, Linked
+from tests.master.nodes.played_agent import Conversation, Linked
+from tests.master.nodes.played_fleet import no_way_back
 from tests.waiting import settled
 
 

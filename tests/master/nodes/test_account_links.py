@@ -18,11 +18,9 @@ from master.nodes import account_links
 from master.nodes.registry import NodeConfig
 from tests import rights
 from tests.master.in_process import run
-from tests.master.nodes.test_fleet import Agent, Field, _tries_again_at_once, ssh
+from tests.master.nodes.played_fleet import Agent, Field, ssh
 from tests.waiting import settled
 from wire.errors import NodeUnreachableError
-
-__all__ = ["_tries_again_at_once"]
 
 
 class Place(Field):

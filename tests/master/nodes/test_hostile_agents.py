@@ -16,7 +16,7 @@ from master.core.tasks.task import TaskState
 from master.durable import history
 from master.ports.hub import NODES
 from tests.master.in_process import run
-from tests.master.nodes.test_link import WELCOME, Conversation, Linked
+from tests.master.nodes.played_agent import WELCOME, Conversation, Linked
 from tests.waiting import settled
 from wire.framing import encode
 

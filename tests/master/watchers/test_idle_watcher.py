@@ -23,7 +23,7 @@ from master.sessions.streams import TASKS
 from master.watchers import idle_watcher
 from master.watchers.idle_watcher import IdleWatcher, last_written
 from tests.master.in_process import run
-from tests.master.nodes.test_fleet import Agent, Field
+from tests.master.nodes.played_fleet import Agent, Field
 from tests.waiting import settled
 
 AFTER_S = 600.0
