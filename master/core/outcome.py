@@ -31,7 +31,7 @@ class Outcome(msgspec.Struct):
 
     def noted_moves(self) -> list[NotedMove]:
         """Return the moves as the journal notes them."""
-        return [(task.id, before, after) for task, before, after in self.moves if before is not after]
+        return [NotedMove(task.id, before, after) for task, before, after in self.moves if before is not after]
 
 
 MANY = 1000

@@ -98,8 +98,9 @@ class _Record:
         if self._tasks is None:
             raw = b"[]" if self._raw is msgspec.UNSET else bytes(self._raw)
             self._tasks = {task.id: task for task in read_tasks(raw)}
-        task_id, before, after = self.moves[index]
-        return Moved(f"{self.seq}-{self.crc:08x}-{index}", task_id, before, after, self._tasks.get(task_id))
+        move = self.moves[index]
+        name = f"{self.seq}-{self.crc:08x}-{index}"
+        return Moved(name, move.id, move.before, move.after, self._tasks.get(move.id))
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -182,8 +183,8 @@ class Reader:
     def _go_on(self, events: list[Event], wants: Wants, most: int) -> None:
         record = self._record
         while record is not None and record.next < len(record.moves) and len(events) < most:
-            _, before, after = record.moves[record.next]
-            if wants(before, after):
+            move = record.moves[record.next]
+            if wants(move.before, move.after):
                 events.append(record.event(record.next))
             record.next += 1
 

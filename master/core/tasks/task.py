@@ -26,7 +26,7 @@ its node could not start, for a fault of the node's own: its owner has nothing t
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import FunctionType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -215,7 +215,12 @@ class Former(msgspec.Struct, frozen=True):
 def _in_order(*, omit_defaults: bool, kw_only: bool = True) -> Callable[[type[S]], type[S]]:
     """A Struct has its base's keys before its own. This makes one of all of them in the order of `KEYS`; what is not
     among these comes behind. (It has the fields of its bases, and is no subclass of them.) `kw_only`: its values must
-    be named, as mypy has it of each; by their places it is made faster."""
+    be named, as mypy has it of each; by their places it is made faster.
+
+    It stays, since without it each field of a `Wish` would be written twice: that is a type of its own, its keys stand
+    between others of a task, and a Struct cannot have two bases with fields. A field that was only in one of the two
+    lists would be accepted from a client, and lost in the journal. A class made so has the memory and the speed of one
+    that is written out: it is a Struct like others, and is made once, at the import."""
 
     def made(kind: type[S]) -> type[S]:
         fields = _fields(kind)
@@ -443,8 +448,13 @@ def merge_pieces(state: dict[str, msgspec.Raw], change: Mapping[str, msgspec.Raw
             state[name] = piece
 
 
-NotedMove: TypeAlias = tuple[int, TaskState | None, TaskState | None]
-"""A move as the journal notes it: the task's id, its state before and its state after; see `outcome.Move`."""
+class NotedMove(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A move as the journal notes it, an array of three: the task's id, its state before and its state after; see
+    `outcome.Move`."""
+
+    id: int
+    before: TaskState | None
+    after: TaskState | None
 
 
 class Change(msgspec.Struct, omit_defaults=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.tasks.task import Task, Terms, Wish, read_change, read_task
+from master.core.tasks.task import Task, TaskState, Terms, Wish, read_change, read_task
 from master.verbs.spec import Editable, Spec
 from master.verbs.submit import Submit
 from tests.landed import as_now
@@ -41,6 +41,16 @@ def test_a_record_of_the_journal_is_written_as_it_was_read_but_for_what_was_sent
         if "tasks" in said:
             said["tasks"] = [as_now(task) for task in said["tasks"]]
         assert msgspec.json.encode(read_change(record)) == msgspec.json.encode(said)
+
+
+def test_the_moves_of_a_record_are_arrays_of_three_and_have_names_once_they_are_read() -> None:
+    record = b'{"moves":[[7,"waiting","starting"],[8,null,"held"],[9,"lost",null]]}'
+    change = read_change(record)
+    assert isinstance(change.moves, list)
+    assert [(move.id, move.before, move.after) for move in change.moves] == [
+        (7, TaskState.WAITING, TaskState.STARTING), (8, None, TaskState.HELD), (9, TaskState.LOST, None)
+    ]  # fmt: skip
+    assert msgspec.json.encode(change) == record
 
 
 def test_what_was_sent_to_a_node_is_read_as_one_attempt_of_one_part() -> None:

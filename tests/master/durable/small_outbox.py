@@ -37,7 +37,7 @@ class Lab:
 
     def move(self, *moves: tuple[int, State, State], commit: bool = True) -> None:
         """Let these moves be one record."""
-        noted: list[NotedMove] = list(moves)
+        noted = [NotedMove(*move) for move in moves]
         for task_id, _, after in moves:
             assert after is not None
             self.tasks[task_id] = Task(id=task_id, command="x" * 300, state=after, attempt=1)
