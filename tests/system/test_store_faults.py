@@ -70,6 +70,7 @@ def test_no_descriptor_left_when_the_journal_has_just_been_replaced_and_no_answe
 def test_killed_at_each_rename_of_a_compaction_it_has_every_task_once(lab: Lab, tmp_path: Path, count: int) -> None:
     lab.start()
     assert lab.master is not None
+    until("the agent's archive has its name", lambda: list(lab.state.glob("muster/agent-*.pyz")))
     answered: list[int] = []
     with (
         injected(lab.master.pid, tmp_path / "strace", f"rename:signal=SIGKILL:when={count}"),
