@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from master.durable import compacting as compacting_module
 from master.verbs import arrays, tasks, turns
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
@@ -120,5 +121,30 @@ def test_one_request_files_no_more_than_the_master_can_write_while_others_wait(
                 answer = await peer.answer(peer.ask(method, **said))
                 assert answer["error"]["data"]["key"] == key
             assert len(master.core.tasks) == 250
+
+    run(story())
+
+
+def test_a_compaction_waits_for_a_long_request_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            compacting, busy = master.engine.compacting, master.hub.door.turns
+            over: list[None] = []
+
+            def work() -> turns.Work:
+                while not over:
+                    yield
+
+            busy.begin(turns.Job(work(), lambda _result, _error: None))
+            monkeypatch.setattr(master.engine.store, "should_compact", lambda: True)
+            compacting.start_if_due()
+            assert not compacting.is_running
+            monkeypatch.setattr(compacting_module, "PATIENCE_S", 0.0)
+            compacting.start_if_due()
+            assert compacting.is_running
+            over.append(None)
+            await settled(lambda: not (compacting.is_running or busy.busy))
 
     run(story())
