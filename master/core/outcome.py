@@ -12,7 +12,8 @@ from typing import TypeAlias
 import msgspec
 
 from master.core.effects import Effect
-from master.core.tasks.task import Change, NotedMove, Task
+from master.core.tasks.records import Change, NotedMove
+from master.core.tasks.task import Task
 from master.core.tasks.transitions import State
 
 Move: TypeAlias = tuple[Task, State, State]

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from master.core.tasks.task import Task, read_task
+from master.core.tasks.records import read_task
+from master.core.tasks.task import Task
 
 if TYPE_CHECKING:
     import sqlite3

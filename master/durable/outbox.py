@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from master.core.tasks.task import NotedMove, Task, read_tasks
+from master.core.tasks.records import NotedMove, read_tasks
+from master.core.tasks.task import Task
 from master.core.tasks.transitions import State
 from master.durable.cursor import Cursor, Place
 from master.durable.disk import Disk, SyncFailedError

@@ -13,7 +13,8 @@ import msgspec
 
 from master.core.people import marks
 from master.core.people.marks import END_ACCESS
-from master.core.tasks.task import Change, TaskState
+from master.core.tasks.records import Change
+from master.core.tasks.task import TaskState
 from master.durable.published import ranges
 
 if TYPE_CHECKING:

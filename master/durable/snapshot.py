@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from master.core.tasks.task import ACTIVE, QUEUED, Task, TaskState, read_task, read_tasks
+from master.core.tasks.records import read_task, read_tasks
+from master.core.tasks.task import ACTIVE, QUEUED, Task, TaskState
 from master.durable import legacy
 from master.edited_files.json_file import BOM, NOT_UTF8
 from wire.errors import StoreCorruptError

@@ -26,7 +26,8 @@ import msgspec
 
 from master.core.people import marks
 from master.core.people.marks import END_ACCESS
-from master.core.tasks.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
+from master.core.tasks.records import Change, merge_pieces
+from master.core.tasks.task import FIRST_FOREIGN_ID, Task
 from master.durable import failpoint, history, legacy, outbox, published, salvage, snapshot
 from master.durable.compaction import Compaction
 from master.durable.disk import Disk, SyncFailedError, publish

@@ -10,7 +10,7 @@ import secrets
 
 import msgspec
 
-from master.core.tasks.task import Change
+from master.core.tasks.records import Change
 from master.durable.salvage import START_OVER
 from master.durable.store import Store
 from wire import agent as wire

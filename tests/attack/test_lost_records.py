@@ -21,7 +21,7 @@ from master.core.outcome import Pending
 from master.core.people.marks import after_damage, of
 from master.core.people.people import People, Token
 from master.core.people.run_as import WouldBeRootError, account_on, as_their_owners
-from master.core.tasks.task import merge_pieces
+from master.core.tasks.records import merge_pieces
 from master.durable.disk import OsDisk
 from master.durable.store import Permit, Store, StoreCorruptError
 from master.durable.witness import Told, Witness

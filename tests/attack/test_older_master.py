@@ -11,7 +11,8 @@ import pytest
 
 from master.core.outcome import Pending
 from master.core.people.people import People
-from master.core.tasks.task import Change, Task
+from master.core.tasks.records import Change
+from master.core.tasks.task import Task
 from master.durable import snapshot, upgrade
 from master.durable.disk import OsDisk
 from master.durable.store import Store

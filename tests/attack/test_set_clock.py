@@ -23,7 +23,8 @@ from master.core.core import Core
 from master.core.people import clock
 from master.core.people.clock import RightsTime
 from master.core.people.people import LINK_S, SESSION_S, Token
-from master.core.tasks.task import Task, TaskState, merge_pieces
+from master.core.tasks.records import merge_pieces
+from master.core.tasks.task import Task, TaskState
 from master.durable.disk import OsDisk
 from master.durable.journal import Journal
 from master.durable.store import Permit, Store

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from master.core.core import Core, InconsistentError
-from master.core.tasks.task import ENDED, Change, TaskState
+from master.core.tasks.records import Change
+from master.core.tasks.task import ENDED, TaskState
 from master.core.tasks.transitions import TRANSITIONS
 from master.durable.disk import OsDisk
 from master.durable.journal import read_journal

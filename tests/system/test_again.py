@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from client.api import Client
-from master.core.tasks.task import ENDED, Change
+from master.core.tasks.records import Change
+from master.core.tasks.task import ENDED
 from master.durable import failpoint
 from master.durable.journal import JOURNAL, read_journal
 from tests.system.lab import Lab

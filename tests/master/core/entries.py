@@ -6,7 +6,7 @@ import msgspec
 
 from master.core.core import Core
 from master.core.nodes.inventory import Facts, NodeSpec, NodeState
-from master.core.tasks.task import merge_pieces
+from master.core.tasks.records import merge_pieces
 from tests.master.core.small_core import core_with
 from wire.message import Message
 

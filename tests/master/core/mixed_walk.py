@@ -22,7 +22,8 @@ from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from master.core.outcome import Outcome
 from master.core.people.quota import Quota
-from master.core.tasks.task import ACTIVE, After, Change, Task, TaskState, merge_pieces
+from master.core.tasks.records import Change, merge_pieces
+from master.core.tasks.task import ACTIVE, After, Task, TaskState
 from master.core.tasks.transitions import State
 from wire.agent import PROTOCOL
 from wire.errors import MusterError

@@ -18,7 +18,8 @@ from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Kill, Start
 from master.core.nodes.inventory import NodeSpec, NodeState
-from master.core.tasks.task import ACTIVE, ENDED, After, Change, Task, TaskState
+from master.core.tasks.records import Change
+from master.core.tasks.task import ACTIVE, ENDED, After, Task, TaskState
 from tests.master.core.small_core import BOOT, CheckedCore
 from wire.errors import MusterError
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.tasks.task import Task, TaskState, Terms, Wish, read_change, read_task
+from master.core.tasks.records import read_change, read_task
+from master.core.tasks.task import Task, TaskState, Terms, Wish
 from master.verbs.spec import Editable, Spec
 from master.verbs.submit import Submit
 from tests.landed import as_now

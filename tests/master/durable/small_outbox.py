@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from master.core.tasks.task import ENDED, Change, NotedMove, Task, TaskState
+from master.core.tasks.records import Change, NotedMove
+from master.core.tasks.task import ENDED, Task, TaskState
 from master.core.tasks.transitions import State
 from master.durable.outbox import Event, Gap, Moved, Reader
 from master.durable.store import Store

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from master.core.tasks.task import Change, Task
+from master.core.tasks.records import Change
+from master.core.tasks.task import Task
 from master.durable.disk import Disk, OsDisk
 from master.durable.ids import AHEAD, MOST_AHEAD
 from master.durable.store import Image, Store

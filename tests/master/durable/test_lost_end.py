@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.tasks.task import Change, Task
+from master.core.tasks.records import Change
+from master.core.tasks.task import Task
 from master.durable import store as store_module
 from master.durable.disk import OsDisk
 from master.durable.store import Image, Permit, Store, StoreCorruptError, StoreUnavailableError

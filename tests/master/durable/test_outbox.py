@@ -7,7 +7,8 @@ import random
 import msgspec
 import pytest
 
-from master.core.tasks.task import Change, Task, TaskState, read_tasks
+from master.core.tasks.records import Change, read_tasks
+from master.core.tasks.task import Task, TaskState
 from master.durable import outbox as outbox_module
 from master.durable import store as store_module
 from master.durable.outbox import Moved

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.tasks.task import Change, Task, TaskState
+from master.core.tasks.records import Change
+from master.core.tasks.task import Task, TaskState
 from master.durable.disk import OsDisk
 from master.durable.journal import encode_record
 from master.durable.store import Image, Permit, Store

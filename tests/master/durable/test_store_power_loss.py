@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.tasks.task import Change, Task, TaskState
+from master.core.tasks.records import Change
+from master.core.tasks.task import Task, TaskState
 from master.durable import store as store_module
 from master.durable.store import Image, Store
 from tests.master.durable.simulated_disk import Fate, SimulatedDisk

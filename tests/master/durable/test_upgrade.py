@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from master.core.tasks.attempt import Part
-from master.core.tasks.task import Change, Task, TaskState
+from master.core.tasks.records import Change
+from master.core.tasks.task import Task, TaskState
 from master.durable import snapshot, upgrade
 from master.durable import store as store_module
 from master.durable.disk import OsDisk

@@ -15,7 +15,8 @@ from master.core.core import Core
 from master.core.effects import Ack, Effect, Kill
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeSpec, NodeState
-from master.core.tasks.task import ACTIVE, Task, TaskState, merge_pieces
+from master.core.tasks.records import merge_pieces
+from master.core.tasks.task import ACTIVE, Task, TaskState
 from master.core.tasks.transitions import LAW, Event
 from tests.cases import each_case
 from tests.master.core.nodes.test_accounts import lab_with, up

@@ -10,7 +10,8 @@ import pytest
 from master.core.core import Core
 from master.core.people.clock import RightsTime
 from master.core.people.people import SESSIONS_KEPT, TOKENS_KEPT, Group, Token
-from master.core.tasks.task import TaskState, merge_pieces
+from master.core.tasks.records import merge_pieces
+from master.core.tasks.task import TaskState
 from master.verbs.access import ALL_SCOPES, by_desktop_client, by_token
 from tests.master.core.small_core import core_with, launch_of, submit
 from wire.errors import BadRequestError, ConflictError, NotFoundError

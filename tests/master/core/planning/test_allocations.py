@@ -13,7 +13,8 @@ from master.core.effects import Kill, Start, WakeAt
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.people.quota import Quota
-from master.core.tasks.task import Change, Task, TaskState, merge_pieces
+from master.core.tasks.records import Change, merge_pieces
+from master.core.tasks.task import Task, TaskState
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from wire.errors import ConflictError, ForbiddenError, ImpossibleError, NotFoundError
 

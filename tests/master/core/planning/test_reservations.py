@@ -16,7 +16,8 @@ from master.core.people.quota import Quota
 from master.core.planning.reservations import Reservation
 from master.core.planning.scheduler import LOOKS
 from master.core.tasks.attempt import Allocation, Place
-from master.core.tasks.task import Change, Task, TaskState, merge_pieces
+from master.core.tasks.records import Change, merge_pieces
+from master.core.tasks.task import Task, TaskState
 from master.executors.memory import Run
 from master.executors.simulation import Job, Simulation
 from tests.master.core.small_core import core_with, launch_of, submit
