@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import wraps
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -39,6 +39,8 @@ class OfTask(Protocol):
 
 
 P = TypeVar("P", bound=OfTask)
+Explained: TypeAlias = Cancelled | Awaitable[Cancelled]
+"""The answer of a cancel, or that it waits for the files with tasks that have ended."""
 
 
 class ListArchived(msgspec.Struct, forbid_unknown_fields=True):
@@ -223,18 +225,18 @@ async def _with_copies(context: Context, answer: Removed) -> Removed:
     return answer
 
 
-def cancelled(context: Context, params: Cancel) -> Any:
+def cancelled(context: Context, params: Cancel) -> Explained | Generator[None, None, Explained]:
     """End some tasks; those that cannot be are told apart, with the reason."""
     answer = cancel(context, params)
     return _explained_if_missing(context, answer) if isinstance(answer, Cancelled) else _then_explained(context, answer)
 
 
-def _then_explained(context: Context, work: Cancelling) -> Generator[None, None, Any]:
+def _then_explained(context: Context, work: Cancelling) -> Generator[None, None, Explained]:
     answer = yield from work
     return _explained_if_missing(context, answer)
 
 
-def _explained_if_missing(context: Context, answer: Cancelled) -> Cancelled | Awaitable[Cancelled]:
+def _explained_if_missing(context: Context, answer: Cancelled) -> Explained:
     """Of an archived task it is told that it has ended rather than that there is none."""
     missing = [task_id for task_id, code in answer.codes.items() if code == NotFoundError.code]
     return _explained(context, answer, missing) if missing and context.engine.archive.is_there else answer
