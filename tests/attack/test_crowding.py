@@ -237,20 +237,20 @@ def test_who_has_many_connections_gets_no_more_as_places_become_few() -> None:
 def test_who_keeps_most_bytes_pays_for_what_all_keep_together() -> None:
     hall = Hall()
     crowd = [logs_in(hall, local(uid), f"user {uid}") for uid in range(4301, 4305)]
-    assert all(hall.places.hold(guest, 1000) for guest in crowd)
+    assert all(hall.holds(guest, 1000) for guest in crowd)
     other = logs_in(hall, local(4400), "bob")
-    assert hall.places.hold(other, 500)
+    assert hall.holds(other, 500)
     assert (other.why, [guest.why is None for guest in crowd].count(False)) == (None, 1)
 
 
 def test_bytes_go_with_a_connection_to_its_user() -> None:
     hall = Hall()
     first, second = hall.comes(local(ANN)), hall.comes(local(ANN))
-    assert hall.places.hold(first, 900)
+    assert hall.holds(first, 900)
     assert hall.places.settle(first, "ann") is None
-    assert hall.places.hold(second, 900), "what was kept is the user's now"
+    assert hall.holds(second, 900), "what was kept is the user's now"
     assert hall.places.settle(second, "ann") is None
-    assert not hall.places.hold(second, 901)
+    assert not hall.holds(second, 901)
     assert hall.places.settle(logs_in(hall, local(BOB), "ann"), "ann", is_service=True) is None
     for guest in hall.guests:
         hall.places.leave(guest)
