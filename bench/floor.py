@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bench.lab import DEADLINE_S, BenchError, clean_environment, end_processes
-from master.drivers.archive import build
+from master.drivers.agent_archive import build
 from wire.agent import MAX_FRAME, PROTOCOL
 from wire.framing import LineDecoder, encode, strict_loads
 

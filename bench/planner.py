@@ -173,7 +173,7 @@ class _Cluster:
         return _took(lambda: explain(demand, self.core.inventory, self.core.quotas, self.core.holds))
 
     def _plan(self, *, anew: bool = False) -> Plan:
-        seen = msgspec.structs.replace(self.core.snapshot(self.now), reservations=self.reservations)
+        seen = msgspec.structs.replace(self.core.plan_input(self.now), reservations=self.reservations)
         return plan(msgspec.structs.replace(seen, free=None) if anew else seen, self.now)
 
     def _fill(self, chance: random.Random, nodes: int) -> None:

@@ -255,7 +255,7 @@ class Master:
         if self._stalls is not None:
             self._stalls.start_over()  # nobody waited for the start
         fleet.failed.add_done_callback(lambda _failed: self.stop())
-        loading_verbs = asyncio.ensure_future(hub.door.load_verbs())
+        loading_verbs = asyncio.ensure_future(hub.dispatcher.load_verbs())
         async with _hooks(config, engine):
             await self._stopping.wait()
         log.info("stopping; tasks run on")

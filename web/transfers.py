@@ -7,12 +7,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from web import any_path, downloads  # noqa: F401  (it brings `{path:any}`)
-from web.archives import Archives
 from web.callers import Shown
 from web.hall import Hall
 from web.session import shown_by
 from web.tickets import Tickets
 from web.uploads import Uploads
+from web.zip_downloads import Archives
 from wire.errors import BadRequestError
 from wire.message import Message
 from wire.routes import BASE

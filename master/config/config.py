@@ -69,8 +69,8 @@ def load_config(path: Path) -> Config:
 def config_of(value: Any, path: Path) -> Config:
     """Return the configuration of a conf.json's `value`; `path` is absolute. Raises ConfigError."""
     conf, said = typed(value, path), keys_said(value)
-    folder, places = path.parent, Places(path, conf)
-    root = places.beneath(folder, "root")
+    folder, paths = path.parent, Paths(path, conf)
+    root = paths.beneath(folder, "root")
     if not root.is_dir():
         raise json_file.wrong(path, "root", conf.root, "a folder that exists (tasks run in it)")
     values = {name: getattr(conf, name) for name in Values.__struct_fields__}
@@ -78,12 +78,12 @@ def config_of(value: Any, path: Path) -> Config:
         **{**values, "accounts": ssh_accounts.typed(conf.accounts, path, "accounts")},
         path=path,
         root=root,
-        task_info=places.beneath(folder, "task_info"),
-        train_logs=places.beneath(root, "train_log_path"),
-        server_log=places.beneath(folder, "server_log_path"),
-        registry=places.beneath(folder, "slaver_file"),
-        psw=places.beneath(folder, "psw_file"),
-        conda=places.beneath(root, "conda"),
+        task_info=paths.beneath(folder, "task_info"),
+        train_logs=paths.beneath(root, "train_log_path"),
+        server_log=paths.beneath(folder, "server_log_path"),
+        registry=paths.beneath(folder, "slaver_file"),
+        psw=paths.beneath(folder, "psw_file"),
+        conda=paths.beneath(root, "conda"),
         ports=conf.socket_info,
         not_yet_used=tuple(key for key in NOT_YET_USED if key in said),
         said=said,
@@ -116,7 +116,7 @@ def make_folders(config: Config) -> None:
         )
 
 
-class Places:
+class Paths:
     """Turns the paths of one conf.json into absolute ones. `conf` is what the file says."""
 
     def __init__(self, path: Path, conf: ConfFile) -> None:

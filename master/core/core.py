@@ -16,7 +16,6 @@ from types import MappingProxyType
 import msgspec
 
 from master.config.settings import Settings
-from master.core.answers import Answers
 from master.core.attempts.adoption import Adoption
 from master.core.attempts.dispatch import Dispatch, NewLaunchId
 from master.core.attempts.giving_up import GivingUp
@@ -26,6 +25,7 @@ from master.core.attempts.unknown_attempts import UnknownAttempts
 from master.core.attempts.unproven import UnprovenAttempts
 from master.core.client_events import ClientEvents
 from master.core.explanations import Explanations
+from master.core.idempotency import KeptResults
 from master.core.nodes.gpus import Gpus
 from master.core.nodes.health import Health
 from master.core.nodes.idle import IdleTasks
@@ -82,7 +82,7 @@ class Core:
     woken = operation(Dispatch.woken)
     recall = operation(ClientEvents.recall)
     drop_archived = operation(ClientEvents.drop_archived)
-    remember_answer = operation(Answers.remember)
+    remember_answer = operation(KeptResults.remember)
 
     # Requests of clients about tasks.
     submit = operation(ClientEvents.submit)
@@ -144,7 +144,7 @@ class Core:
     adopt = operation(Adoption.adopt)
 
     # The plan.
-    snapshot = operation(Dispatch.snapshot)
+    plan_input = operation(Dispatch.plan_input)
     preview = operation(Dispatch.preview)
 
     # Decisions of people about nodes.

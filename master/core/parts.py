@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from master.config.settings import Settings
-from master.core.answers import Answers
 from master.core.attempts.adoption import Adoption
 from master.core.attempts.dispatch import Dispatch, NewLaunchId
 from master.core.attempts.endings import Endings
@@ -17,6 +16,7 @@ from master.core.attempts.unknown_attempts import UnknownAttempts
 from master.core.attempts.unproven import UnprovenAttempts
 from master.core.client_events import ClientEvents
 from master.core.explanations import Explanations
+from master.core.idempotency import KeptResults
 from master.core.nodes.gpus import Gpus
 from master.core.nodes.health import Health
 from master.core.nodes.identities import Identities
@@ -57,7 +57,7 @@ class Parts:
     ) -> None:
         self.pending = Pending()
         self.tuning = Tuning(conf, self.pending)
-        self.answers = Answers(self.pending)
+        self.answers = KeptResults(self.pending)
         self._build_tasks()
         self._build_people()
         self._build_nodes(specs, licences)

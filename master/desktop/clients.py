@@ -18,7 +18,7 @@ from master.core.outcome import Move
 from master.desktop.news import News
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
 from master.desktop.send_queue import SendQueue
-from master.verbs.call import Calls, Door
+from master.verbs.call import Calls, VerbDispatcher
 
 log = logging.getLogger("muster.desktop")
 
@@ -34,7 +34,7 @@ class DesktopClients:
 
     def __init__(
         self,
-        door: Door,
+        dispatcher: VerbDispatcher,
         access: DesktopClient,
         *,
         frame: int,
@@ -47,8 +47,8 @@ class DesktopClients:
         self.outbox = outbox
         self.news: News | None = None
         self._networks = [ipaddress.ip_network(network) for network in access.networks]
-        self._tasks = TaskPushes(door.engine, door.master.root)
-        self._nodes = NodePushes(door.engine)
+        self._tasks = TaskPushes(dispatcher.engine, dispatcher.master.root)
+        self._nodes = NodePushes(dispatcher.engine)
         self._pushes: dict[str, TaskPushes | NodePushes] = {
             "train_state_port": self._tasks,
             "monitor_port": self._nodes,
@@ -56,7 +56,7 @@ class DesktopClients:
         self._told_at: dict[str, float] = {}
         self._open: Counter[str] = Counter()
         self._heard_at: dict[str, float] = {}
-        door.engine.observers.append(self)
+        dispatcher.engine.observers.append(self)
 
     # -- who may connect --------------------------------------------------------------------------------------
 

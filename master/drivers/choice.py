@@ -9,7 +9,7 @@ from functools import cached_property
 
 from master.config.config import Config
 from master.core.core import Core
-from master.drivers.archive import build as build_archive
+from master.drivers.agent_archive import build as build_archive
 from master.drivers.local import LocalDriver, state_base
 from master.drivers.report import ReportDriver, ReportServer
 from master.nodes.driver import Driver

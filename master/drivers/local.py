@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from master.drivers import bootstrap
-from master.drivers.archive import Archive
+from master.drivers.agent_archive import Archive
 from master.nodes.driver import CannotConnectError
 from wire.agent import agent_environment
 from wire.message import Message

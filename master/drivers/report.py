@@ -22,7 +22,7 @@ from master.core.nodes.inventory import TOLD, NodeState
 from master.core.nodes.notes import Note, Token
 from master.core.people.clock import RightsTime
 from master.core.tasks.attempt import part_on
-from master.drivers.archive import Archive
+from master.drivers.agent_archive import Archive
 from master.nodes.driver import CannotConnectError
 from master.nodes.node_tokens import find
 from master.people.tokens import redacted

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import paramiko
 
-from master.drivers.archive import Archive
+from master.drivers.agent_archive import Archive
 from master.drivers.host_keys import HostKeys, Known
 from master.drivers.local import state_name
 from master.drivers.passwords import Passwords

@@ -15,7 +15,7 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from master.drivers import bootstrap
-from master.drivers.archive import Archive
+from master.drivers.agent_archive import Archive
 from master.drivers.ssh_channel import BROKEN, Pipe
 from master.drivers.ssh_login import one_line
 from master.nodes.driver import CannotConnectError

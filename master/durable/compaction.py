@@ -10,7 +10,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from master.durable import failpoint, outbox, published, snapshot
+from master.durable import failpoint, outbox, published
+from master.durable import queue_files as snapshot
 from master.durable.disk import Disk, SyncFailedError, write_all
 from master.durable.journal import REFUSED
 

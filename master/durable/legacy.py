@@ -65,7 +65,7 @@ class Entry(msgspec.Struct):
     gpu_num: Any = None
 
 
-class Places(msgspec.Struct, frozen=True):
+class OldFolders(msgspec.Struct, frozen=True):
     """Where the old system's tasks live: what their folders are relative to, and the folder of their logs."""
 
     root: str
@@ -113,7 +113,7 @@ def to_task(value: dict[str, Any], file: str = "") -> Task:
     return task
 
 
-def settle(tasks: Iterable[Task], places: Places | None = None, hold: Mapping[int, str] | None = None) -> None:
+def settle(tasks: Iterable[Task], places: OldFolders | None = None, hold: Mapping[int, str] | None = None) -> None:
     """Make tasks that were just translated fit each other and us: those of the waiting list come in its order, before
     whatever is submitted from now on; met predecessors are taken out; folders and logs get their whole paths. `hold`:
     by id, which of the waiting ones are held, and why.

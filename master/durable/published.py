@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master.durable.snapshot import QUEUES, encode_task
+from master.durable.queue_files import QUEUES, encode_task
 from wire.errors import StoreChangedError
 
 if TYPE_CHECKING:

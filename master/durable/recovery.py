@@ -14,7 +14,8 @@ import msgspec
 from master.core.people import marks
 from master.core.tasks.records import merge_pieces, read_change
 from master.core.tasks.task import FIRST_FOREIGN_ID, Task
-from master.durable import failpoint, published, salvage, snapshot, upgrade
+from master.durable import failpoint, published, salvage, upgrade
+from master.durable import queue_files as snapshot
 from master.durable.disk import Disk, publish
 from master.durable.journal import JOURNAL, WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
 from wire.errors import StoreCorruptError

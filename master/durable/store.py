@@ -28,7 +28,8 @@ from master.core.people import marks
 from master.core.people.marks import END_ACCESS
 from master.core.tasks.records import Change, merge_pieces
 from master.core.tasks.task import FIRST_FOREIGN_ID, Task
-from master.durable import failpoint, history, legacy, outbox, published, salvage, snapshot
+from master.durable import failpoint, history, legacy, outbox, published, salvage
+from master.durable import queue_files as snapshot
 from master.durable.compaction import Compaction
 from master.durable.disk import Disk, SyncFailedError, publish
 from master.durable.ids import Promised
@@ -77,7 +78,7 @@ class Store:
         folder: Path,
         disk: Disk,
         *,
-        old_places: legacy.Places | None = None,
+        old_places: legacy.OldFolders | None = None,
         permit: Permit | None = None,
         witness: Path | None = None,
     ) -> None:

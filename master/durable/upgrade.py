@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from master.durable import failpoint, ids, published, snapshot
+from master.durable import failpoint, ids, published
+from master.durable import queue_files as snapshot
 from master.durable.disk import Disk, publish
 from master.durable.journal import JOURNAL
 

@@ -150,11 +150,11 @@ class ByAgent:
         """Have a node's agent run a helper for us; return its connection, which is root's, and the run. Raises
         StorageError."""
         path = self._folder / f"helper-{secrets.token_hex(8)}"
-        with _listening(path) as door:
+        with _listening(path) as dispatcher:
             probe = self._probe(node, [*words, str(path), str(os.geteuid())], LIFE_S)
             running = asyncio.run_coroutine_threadsafe(_awaited(probe), self._loop)
             try:
-                return _accepted(door, running, account), running
+                return _accepted(dispatcher, running, account), running
             except BaseException:
                 running.cancel()
                 raise
@@ -167,24 +167,24 @@ async def _awaited(probe: Awaitable[Probed]) -> Probed:
 
 
 def _listening(path: Path) -> socket.socket:
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    dispatcher = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        door.bind(f"/proc/self/fd/{folder}/{path.name}")
-        door.listen(1)
+        dispatcher.bind(f"/proc/self/fd/{folder}/{path.name}")
+        dispatcher.listen(1)
     finally:
         os.close(folder)
-    return door
+    return dispatcher
 
 
-def _accepted(door: socket.socket, running: concurrent.futures.Future[Probed], account: str) -> socket.socket:
+def _accepted(dispatcher: socket.socket, running: concurrent.futures.Future[Probed], account: str) -> socket.socket:
     """The helper's connection, unless its probe ends before. Raises MusterError."""
     woken, wakes = socket.socketpair()
     with woken, wakes:
         running.add_done_callback(lambda _done: _wake(wakes))
-        ready, _, _ = select.select([door, woken], [], [], PATIENCE_S)
-        if door in ready:
-            control, _ = door.accept()
+        ready, _, _ = select.select([dispatcher, woken], [], [], PATIENCE_S)
+        if dispatcher in ready:
+            control, _ = dispatcher.accept()
             if peer_of(control) == 0:
                 return control
             control.close()

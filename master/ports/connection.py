@@ -254,7 +254,7 @@ class AcceptedConnection(asyncio.Protocol):
             )
         else:
             limits = hub.limits
-            calls = Calls(hub.door, hub.identify(self.peer))
+            calls = Calls(hub.dispatcher, hub.identify(self.peer))
             # An unidentified peer holds one of the places for unidentified peers.
             why = None if calls.caller.user is None else self.settle(calls.caller)
             if why is not None:
@@ -281,7 +281,7 @@ class AcceptedConnection(asyncio.Protocol):
             return
         self._come_forward()
         name = clients.user_at(self.peer.address)
-        calls = Calls(self._hub.door, by_desktop_client(self.peer.address, name))
+        calls = Calls(self._hub.dispatcher, by_desktop_client(self.peer.address, name))
         if calls.caller.user is None:
             is_closed = is_admins(name, self._hub.engine.core.people)
             why = "an admin, whom desktop clients cannot be" if is_closed else "no user that may come in"

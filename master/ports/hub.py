@@ -23,13 +23,13 @@ from master.desktop.clients import DesktopClients
 from master.engine.engine import Engine
 from master.nodes.task_accounts import is_of_tasks, runs_own_tasks
 from master.ports.connection import AcceptedConnection, AgentReception, Speaks
+from master.ports.connection_counts import ConnectionCounts, ConnectionLimits
 from master.ports.local_accounts import LocalAccounts
-from master.ports.places import PlaceLimits, Places
 from master.sessions.streams import NODES, TASKS, Streams
 from master.tls.entrance import Listener, listen
 from master.tls.policy import Tls
 from master.verbs.access import Identify, by_kernel
-from master.verbs.call import Door
+from master.verbs.call import VerbDispatcher
 from master.verbs.surroundings import Surroundings
 from wire.message import Message
 
@@ -45,7 +45,7 @@ class PortLimits(msgspec.Struct, frozen=True):
     frame_unidentified: int
     outbox: int
     handshake_s: float
-    places: PlaceLimits
+    places: ConnectionLimits
 
 
 class LoopTurns(Protocol):
@@ -86,21 +86,21 @@ class Hub:
         self.tls = tls
         self.reports = reports
         self.connections: set[AcceptedConnection] = set()
-        self.places = Places(limits.places)
+        self.places = ConnectionCounts(limits.places)
         self._accounts = LocalAccounts()
-        self.door = Door(engine, master, Rates(master.config.limits))
+        self.dispatcher = VerbDispatcher(engine, master, Rates(master.config.limits))
         self.loop = loop
         if loop is not None:
-            self.door.turns.began = loop.began
+            self.dispatcher.turns.began = loop.began
             engine.is_alone = loop.is_alone
-        engine.compacting.is_busy = lambda: self.door.turns.busy
-        self.streams = Streams(engine, master, self.door.turns)
+        engine.compacting.is_busy = lambda: self.dispatcher.turns.busy
+        self.streams = Streams(engine, master, self.dispatcher.turns)
         access = desktop or DesktopClient(networks=())
         self._looks_again: asyncio.Handle | None = None
         self._looks_once_more = False
         self._to_look_at: list[AcceptedConnection] = []
         engine.core.people.listeners.append(self._people_changed)
-        self.desktop = DesktopClients(self.door, access, frame=limits.frame, outbox=limits.outbox)
+        self.desktop = DesktopClients(self.dispatcher, access, frame=limits.frame, outbox=limits.outbox)
 
     async def listen(self, port_name: str, address: str, port: int, backlog: int, speaks: Speaks = "both") -> Listener:
         """Open one of the ports. `speaks`: what is understood there. Raises OSError."""
@@ -145,7 +145,7 @@ class Hub:
         if not self._to_look_at:
             self._looks_once_more = False
             self._to_look_at = list(self.connections)
-        end = self.door.turns.ends
+        end = self.dispatcher.turns.ends
         while self._to_look_at:
             connection = self._to_look_at.pop()
             if connection in self.connections:
@@ -174,6 +174,6 @@ class Hub:
     def close(self) -> None:
         """Close all connections, sending what is in their buffers."""
         self.desktop.close()
-        self.door.turns.close()
+        self.dispatcher.turns.close()
         for connection in list(self.connections):
             connection.finish()

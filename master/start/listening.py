@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from master.config.config import Config
 from master.ports.connection import Speaks
+from master.ports.connection_counts import ConnectionLimits
 from master.ports.hub import Hub, PortLimits
-from master.ports.places import PlaceLimits
 from master.tls.entrance import Listener
 from wire.errors import ConfigError
 from wire.listener import holder
@@ -34,7 +34,7 @@ async def listen(hub: Hub, config: Config) -> list[Listener]:
     """Open all ports. Raises ConfigError that names the one that cannot be opened; then none is."""
     servers: list[Listener] = []
     # Those that answer come last: who got an answer finds the push ports open, too.
-    for section, name, port, speaks in sorted(_doors(config), key=lambda door: door[1] == "data_port"):
+    for section, name, port, speaks in sorted(_doors(config), key=lambda dispatcher: dispatcher[1] == "data_port"):
         try:
             servers.append(await hub.listen(name, config.bind, port, config.ports.listen, speaks))
         except OSError as error:
@@ -67,7 +67,7 @@ def _doors(config: Config) -> Iterator[tuple[str, str, int, Speaks]]:
 def port_limits(config: Config) -> PortLimits:
     """Return the limits of connections."""
     limits = config.limits
-    places = PlaceLimits(
+    places = ConnectionLimits(
         most=_most_connections(limits.connections),
         silent=limits.connections_unidentified,
         known=limits.connections_per_address,

@@ -9,7 +9,7 @@ from master.config.config import Config
 from master.core.core import Core
 from master.core.tuning import Tuning
 from master.durable.disk import OsDisk
-from master.durable.legacy import Places
+from master.durable.legacy import OldFolders
 from master.durable.store import Image, Permit, Store
 from master.durable.witness import witness_path
 from master.engine.engine import Engine
@@ -24,7 +24,7 @@ def open_store(config: Config, permit: Permit) -> tuple[Store, Image]:
     store = Store(
         config.task_info,
         OsDisk(),
-        old_places=Places(str(config.root), str(config.train_logs)),
+        old_places=OldFolders(str(config.root), str(config.train_logs)),
         permit=permit,
         witness=witness_path(config.server_log),
     )

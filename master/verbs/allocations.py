@@ -12,10 +12,10 @@ from master.core.tasks.attempt import Place
 from master.core.tasks.task import ACTIVE, Task, TaskState
 from master.verbs.allocation_spec import AllocationSpec, allocation_of
 from master.verbs.base import Context, Nothing
+from master.verbs.priority_rights import check_wish
 from master.verbs.projects import check_project
 from master.verbs.submit import Submitted, owner_of
 from master.verbs.tasks import OneTask
-from master.verbs.whose_turn import check_wish
 
 
 class NewAllocation(AllocationSpec, kw_only=True, forbid_unknown_fields=True):

@@ -40,7 +40,7 @@ class OfTask(Protocol):
 
 P = TypeVar("P", bound=OfTask)
 Explained: TypeAlias = Cancelled | Awaitable[Cancelled]
-"""The answer of a cancel, or that it waits for the files with tasks that have ended."""
+"""The answer of a cancel; awaited if it must look among archived tasks."""
 
 
 class ListArchived(msgspec.Struct, forbid_unknown_fields=True):

@@ -14,15 +14,15 @@ from master.core.tasks.task import ArrayPlace, Task
 from master.verbs.access import check_owner, check_token_given
 from master.verbs.array_spec import INDEX, Template, check_sweep, points_of, read_indices
 from master.verbs.base import Context
+from master.verbs.idempotency import answered
 from master.verbs.many import MOST_BYTES, check_size
 from master.verbs.places import strictly
+from master.verbs.priority_rights import check_wish
 from master.verbs.projects import check_project
-from master.verbs.repeats import answered
 from master.verbs.spec import ALL_BYTES, Spec, check_command, draft_of
 from master.verbs.submit import Batch, owner_of
 from master.verbs.task_list import tasks_of_array
 from master.verbs.turns import Work
-from master.verbs.whose_turn import check_wish
 from wire.errors import BadRequestError, LimitError
 from wire.message import Message
 

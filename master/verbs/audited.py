@@ -15,7 +15,7 @@ from master.verbs.convert import OF_PEOPLE
 from master.verbs.settings import SettingView
 from master.verbs.submit import Batch, Submitted
 from master.verbs.tasks import Cancelled
-from master.verbs.user_tokens import Revoked, TokenMade
+from master.verbs.tokens import Revoked, TokenMade
 from wire.errors import MusterError
 from wire.pattern import Pattern
 from wire.ranges import ids_in_short, names_in_short

@@ -19,7 +19,7 @@ from master.core.people.people import Scope
 from master.core.tasks.task import Task, TaskState, TaskView
 from master.engine.engine import Engine
 from master.verbs.access import Caller, Identify, Least, Whose
-from master.verbs.repeats import answer_to
+from master.verbs.idempotency import answer_to
 from master.verbs.surroundings import Surroundings
 from master.views.sight import Sight
 from master.views.tasks import task_view

@@ -26,7 +26,7 @@ from master.engine.engine import Engine
 from master.verbs.access import Caller, Identify, check_call, check_known, check_owner, check_still, sight_of
 from master.verbs.base import Context, PushChannel, Verb
 from master.verbs.convert import convert, for_log
-from master.verbs.repeats import answered
+from master.verbs.idempotency import answered
 from master.verbs.surroundings import Surroundings
 from master.verbs.table import VERBS
 from master.verbs.turns import Job, Turns, Work
@@ -74,7 +74,7 @@ class _Asked(NamedTuple):
     until: float
 
 
-class Door:
+class VerbDispatcher:
     """The state that all calls share."""
 
     def __init__(self, engine: Engine, master: Surroundings, rates: Rates) -> None:
@@ -98,15 +98,15 @@ class Calls:
     caller: Caller
     sight: Sight
 
-    def __init__(self, door: Door, identify: Identify) -> None:
+    def __init__(self, dispatcher: VerbDispatcher, identify: Identify) -> None:
         self.channel: PushChannel | None = None
         self.on_known: Callable[[], None] = lambda: None
         self.on_over: Callable[[], object] | None = None
         self._over: asyncio.Handle | None = None
         self._turned_away: MusterError | None = None
         """Why nothing that comes over this connection is done."""
-        self._door = door
-        self._people = door.engine.core.people
+        self._dispatcher = dispatcher
+        self._people = dispatcher.engine.core.people
         self._admitted: dict[str, _Admitted] = {}
         """Verbs that the caller may call, as far as they were checked."""
         self.become(identify)
@@ -121,7 +121,7 @@ class Calls:
         may still log in."""
         people = self._people
         self.caller = self._identify(people, time.time())
-        self.sight = sight_of(self.caller, people, self._door.master.config.privacy)
+        self.sight = sight_of(self.caller, people, self._dispatcher.master.config.privacy)
         self._people_seen = people.version
         self._admitted.clear()
         if self.on_over is not None:
@@ -148,12 +148,12 @@ class Calls:
     @property
     def core(self) -> Core:
         """The state; changed only through verbs."""
-        return self._door.engine.core
+        return self._dispatcher.engine.core
 
     @property
     def master(self) -> Surroundings:
         """The parts of the running master around the verbs."""
-        return self._door.master
+        return self._dispatcher.master
 
     def context(self) -> Context:
         """Return the context, now, for a verb that no client called."""
@@ -165,11 +165,11 @@ class Calls:
         once: tuple[str, msgspec.Struct] | None = None,
         still: Callable[[], Caller] | None = None,
     ) -> Context:
-        door = self._door
+        dispatcher = self._dispatcher
         return Context(
-            door.engine,
-            door.engine.core,
-            door.master,
+            dispatcher.engine,
+            dispatcher.engine.core,
+            dispatcher.master,
             self.caller,
             now,
             sight=self.sight,
@@ -226,7 +226,7 @@ class Calls:
             made = partial(self._made, self._asked(name, params), done)
             wanted = is_wanted if self.only_looks(name) else _always
             job = Job(result, made, wanted, self.caller.counted_as or None)
-            return None if self._door.turns.begin(job) else job
+            return None if self._dispatcher.turns.begin(job) else job
         # Most verbs return a Struct at once; the check for an Awaitable costs more.
         if not isinstance(result, msgspec.Struct) and isinstance(result, Awaitable):
             return asyncio.ensure_future(self._awaited(self._asked(name, params), result, done))
@@ -253,7 +253,7 @@ class Calls:
 
     async def settled(self) -> None:
         """Wait until all that has happened so far is durable. Raises StoreUnavailableError."""
-        await self._door.engine.settled()
+        await self._dispatcher.engine.settled()
 
     def told(self, error: Exception, name: str, asked: Any) -> MusterError:
         """The error as the caller is told it. A defect is ours: its details are for the log."""
@@ -286,7 +286,7 @@ class Calls:
         now = time.time()
         seen = self._people.clock.saw(now)
         if seen >= self._people.clock.next_end:
-            self._door.engine.end_rights(now)
+            self._dispatcher.engine.end_rights(now)
         if self._people_seen != self._people.version or seen >= self.caller.until:
             self.look_again()
         verb, still = self._admitted.get(name) or self._admit(name)
@@ -295,12 +295,12 @@ class Calls:
         if verb.rate:
             # A caller who logs in is not yet the user that would be counted.
             whence = self.caller.whence if verb.role == "anyone" else ""
-            self._door.rates.check(verb.rate, whence or self.caller.counted_as)
+            self._dispatcher.rates.check(verb.rate, whence or self.caller.counted_as)
         wanted: Any = convert(params, verb.params)
         request_id: str | None = getattr(wanted, "request_id", None)
         if request_id is not None:
             request_id = self.caller.request_key(request_id)
-            known = answered(self._door.engine, request_id, wanted, verb.result)
+            known = answered(self._dispatcher.engine, request_id, wanted, verb.result)
             if known is not None:
                 return known
         context = self._context(now, None if request_id is None else (request_id, wanted), still)
@@ -366,8 +366,8 @@ class Calls:
             done(None, self.told(error, asked.name, asked.params))
         elif isinstance(result, Awaitable):
             rest = asyncio.ensure_future(self._awaited(asked, result, done))
-            self._door.unfinished.add(rest)
-            rest.add_done_callback(self._door.unfinished.discard)
+            self._dispatcher.unfinished.add(rest)
+            rest.add_done_callback(self._dispatcher.unfinished.discard)
         elif result is not None:
             self._tell(asked, result, done)
         else:
@@ -377,11 +377,11 @@ class Calls:
         """Write it into the audit log: audited verbs, and denied calls of known users."""
         if name not in VERBS.audited and not (isinstance(error, ForbiddenError) and name in VERBS):
             return
-        told = partial(_note_of(), self._door.master.audit, self.caller, name, params, result, self._people.named)
+        told = partial(_note_of(), self._dispatcher.master.audit, self.caller, name, params, result, self._people.named)
         if error is not None:
             told(error)
         else:  # what cannot be made durable was not done
-            self._door.engine.reply(told)
+            self._dispatcher.engine.reply(told)
 
     async def _in_turns(self, work: Work) -> Any:
         made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -392,5 +392,5 @@ class Calls:
             elif not made.done():
                 made.set_result(result)
 
-        self._door.turns.begin(Job(work, settle, lambda: not made.done(), self.caller.counted_as or None))
+        self._dispatcher.turns.begin(Job(work, settle, lambda: not made.done(), self.caller.counted_as or None))
         return await made

@@ -1,5 +1,5 @@
 """Check who may change what of another user's task: a mentor its place in the queue, an admin all that would not act
-with the owner's rights. `whose_turn` decides about the order of the queue."""
+with the owner's rights. `priority_rights` decides about the order of the queue."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from master.core.tasks.task import After, Task
 from master.nodes import place_question
 from master.verbs.access import who
 from master.verbs.base import Context
+from master.verbs.idempotency import answered
 from master.verbs.place_look import Look
-from master.verbs.repeats import answered
 from master.verbs.spec import Spec, draft_of
 from master.views.messages import MessageView, message_view
 from wire.errors import ConflictError, LimitError, MusterError, StorageError

@@ -15,9 +15,9 @@ from master.verbs.access import check_token_given
 from master.verbs.base import Context
 from master.verbs.many import check_size
 from master.verbs.places import strictly
+from master.verbs.priority_rights import check_wish
 from master.verbs.projects import check_project
 from master.verbs.spec import Spec, check_command, draft_of, log_path_of
-from master.verbs.whose_turn import check_wish
 from master.views.messages import shown
 from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message

@@ -18,9 +18,9 @@ from master.verbs.access import check_owner
 from master.verbs.allocation_spec import check_allocation_edit, check_holds_something
 from master.verbs.base import Context
 from master.verbs.edit_rights import OWNER, check_edit, check_new_owner, check_said, leaves_what_it_runs
+from master.verbs.priority_rights import check_ahead, check_wish, may_put_ahead, who_may_be_passed
 from master.verbs.projects import check_project
 from master.verbs.spec import edited_copy
-from master.verbs.whose_turn import check_ahead, check_wish, may_put_ahead, who_may_be_passed
 from master.views.messages import MessageView, message_view
 from master.views.tasks import holders_seen, task_page
 from wire.errors import BadRequestError, ConflictError, MusterError

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from master.drivers.archive import build
+from master.drivers.agent_archive import build
 from tests.testbed import processes
 from tests.testbed.archives import VERSION, of_another_version, with_changes
 from tests.waiting import PATIENCE_S, until

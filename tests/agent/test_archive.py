@@ -19,8 +19,8 @@ from threading import Event
 
 import pytest
 
-from master.drivers import archive
-from master.drivers.archive import Pack, build
+from master.drivers import agent_archive as archive
+from master.drivers.agent_archive import Pack, build
 from tests.cases import each_case
 from tests.waiting import PATIENCE_S
 
@@ -98,7 +98,7 @@ def test_what_changes_on_the_disk_after_the_start_does_not_travel(tmp_path: Path
 BUILD = """
 import json, sys
 sys.path[:0] = [sys.argv[1]]
-from master.drivers.archive import build
+from master.drivers.agent_archive import build
 archive = build()
 exec(sys.argv[2])
 print(json.dumps([archive.version, archive.compiled.checksum, sys.modules["master"].__file__]))
@@ -130,7 +130,7 @@ def test_where_the_sources_lie_and_what_was_compiled_before_changes_no_byte(tmp_
 @pytest.mark.parametrize("letter", ["[", "{"])
 def test_what_the_process_did_before_changes_no_byte(letter: str) -> None:
     """Python up to 3.11 writes a string of one character differently once anybody has interned it."""
-    script = "import sys; from master.drivers.archive import build; print(build().compiled.checksum)"
+    script = "import sys; from master.drivers.agent_archive import build; print(build().compiled.checksum)"
     said = {
         subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True, timeout=60).stdout
         for words in (script, f"import sys; sys.intern('{letter}'); {script}")
@@ -153,7 +153,7 @@ def test_the_version_is_that_of_the_sources_alone(monkeypatch: pytest.MonkeyPatc
     """Else two masters of one lab with different Pythons would replace each other's agents."""
     before = build()
     data = before.compiled.data
-    monkeypatch.setattr("master.drivers.archive.MAGIC_NUMBER", b"\0\0\r\n")
+    monkeypatch.setattr("master.drivers.agent_archive.MAGIC_NUMBER", b"\0\0\r\n")
     assert build().version == before.version
     assert build().sources.data == before.sources.data
     assert build().compiled.data != data
@@ -210,7 +210,7 @@ def test_another_python_takes_the_sources(tmp_path: Path) -> None:
 def test_a_python_that_does_not_know_the_byte_code_takes_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("master.drivers.archive.MAGIC_NUMBER", b"\0\0\r\n")
+    monkeypatch.setattr("master.drivers.agent_archive.MAGIC_NUMBER", b"\0\0\r\n")
     (tmp_path / "agent.pyz").write_bytes(build().compiled.data)
     with each_case() as cases:
         for python in pythons():
@@ -253,7 +253,8 @@ def test_only_the_agent_and_its_files_of_wire_travel() -> None:
 
 def test_building_it_loads_nothing_of_monitor() -> None:
     script = (
-        "import sys; from master.drivers.archive import build; build(); print([m for m in sys.modules if 'moni' in m])"
+        "import sys; from master.drivers.agent_archive import build; "
+        "build(); print([m for m in sys.modules if 'moni' in m])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"

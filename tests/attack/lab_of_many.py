@@ -107,7 +107,7 @@ class LabOfMany:
         return path
 
     def state(self) -> str:
-        """All that a call could change: tasks, people, what opens the door, files."""
+        """All that a call could change: tasks, people, what opens the dispatcher, files."""
         core = self.master.core
         kept: list[Any] = [
             list(core.tasks.values()),
@@ -226,8 +226,8 @@ async def lab_of_many(folder: Path, monkeypatch: pytest.MonkeyPatch, *, users: b
         place.files = Files(folder, ("data", "envs"), book=folder / "drafts.json", owners=Owners(FILES))  # type: ignore[arg-type]
         sizes = {"frame": master.limits.frame, "outbox": master.limits.outbox}
         access_of = Access(networks=("127.0.0.0/8",), users=ADDRESSES)
-        master.hub.desktop = DesktopClients(master.hub.door, access_of, **sizes)
-        monkeypatch.setattr(master.hub.door.rates, "check", lambda _kind, _who: None)
+        master.hub.desktop = DesktopClients(master.hub.dispatcher, access_of, **sizes)
+        monkeypatch.setattr(master.hub.dispatcher.rates, "check", lambda _kind, _who: None)
         monkeypatch.setattr(log_search, "STEP_S", PATIENCE_S)
         lab = LabOfMany(master, People(master, await master.peer(), monkeypatch))
         if users:

@@ -20,7 +20,7 @@ from master.callers.peer import Peer
 from master.drivers import report
 from master.drivers.report import ArchiveTransfer
 from tests.master.core.small_core import core_with
-from tests.master.ports.test_places import OURS, Guest, Hall
+from tests.master.ports.test_connection_counts import OURS, Guest, Hall
 from tests.rights import need_users
 from tests.system.lab import Lab
 from tests.testbed.archives import archive_of

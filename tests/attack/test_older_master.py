@@ -13,7 +13,8 @@ from master.core.outcome import Pending
 from master.core.people.people import People
 from master.core.tasks.records import Change
 from master.core.tasks.task import Task
-from master.durable import snapshot, upgrade
+from master.durable import queue_files as snapshot
+from master.durable import upgrade
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from tests import landed

@@ -130,7 +130,7 @@ def test_every_route_of_the_console_has_its_rule_and_every_rule_its_route(
     run(story())
 
 
-# -- the door ---------------------------------------------------------------------------------------------------------
+# -- the dispatcher ---------------------------------------------------------------------------------------------------
 
 
 def request_of(method: str, path: str, params: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:

@@ -79,7 +79,7 @@ class DesktopPlace(InProcess):
         self.place.files = Files(self.folder, VISIBLE)
         access = Access(networks=self.networks, silent_s=self.silent_s)
         sizes = {"frame": self.limits.frame, "outbox": self.limits.outbox}
-        self.hub.desktop = DesktopClients(self.hub.door, access, **sizes)
+        self.hub.desktop = DesktopClients(self.hub.dispatcher, access, **sizes)
         return self
 
     async def client(self) -> DesktopClient:

@@ -503,7 +503,7 @@ def test_questions_to_environments_are_counted_by_who_asks_and_nobody_spends_ano
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def story(client: DesktopClient, master: DesktopPlace) -> None:
-        master.hub.door.rates.per_minute["env"] = 3
+        master.hub.dispatcher.rates.per_minute["env"] = 3
         ask = b'{"jsonrpc":"2.0","id":1,"method":"env.python","params":{"env":"x"}}\n'
         with monkeypatch.context() as other_user:
             other_user.setattr(peer, "owner", lambda *_: 54321)

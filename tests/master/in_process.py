@@ -26,7 +26,7 @@ from master.core.effects import Effect
 from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from master.core.people.people import Role
 from master.core.people.run_as import RunAs, as_the_agent
-from master.drivers.archive import build
+from master.drivers.agent_archive import build
 from master.drivers.report import ReportServer
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Store
@@ -46,8 +46,8 @@ from master.people.passwords import Cost, Passwords
 from master.people.services import Services
 from master.people.task_tokens import TaskTokens
 from master.ports import hub
+from master.ports.connection_counts import ConnectionLimits
 from master.ports.hub import NODES, TASKS, Hub, PortLimits
-from master.ports.places import PlaceLimits
 from master.sessions.json_rpc import JsonRpcSession
 from master.sessions.session import Session
 from master.tls.entrance import Listener
@@ -65,7 +65,11 @@ SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
 DEADLINE_S = 2 * PATIENCE_S
 FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000, protocol=wire.PROTOCOL, uid=65534)
 LIMITS = PortLimits(
-    frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=PATIENCE_S, places=PlaceLimits(most=4096)
+    frame=4 << 20,
+    frame_unidentified=64 << 10,
+    outbox=64 << 10,
+    handshake_s=PATIENCE_S,
+    places=ConnectionLimits(most=4096),
 )
 
 CHEAP = Cost(memory_kib=64, passes=1)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from master.drivers.archive import Archive, Pack
+from master.drivers.agent_archive import Archive, Pack
 
 VERSION = "0123456789abcdef"
 

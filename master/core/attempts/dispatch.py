@@ -32,7 +32,7 @@ from master.core.planning.free_nodes import FreeNodes
 from master.core.planning.learned import Learned
 from master.core.planning.reservations import Hold, Reservation
 from master.core.planning.resizing import ElasticTasks
-from master.core.planning.scheduler import Plan, Reasons, Snapshot, Wait, plan, preview
+from master.core.planning.scheduler import Plan, PlanInput, Reasons, Wait, plan, preview
 from master.core.tasks.attempt import Allocation, AskedEnd, Part, sent_as, with_known
 from master.core.tasks.request import Demand
 from master.core.tasks.task import ACTIVE, WAITING, Task, TaskState, Unstarted, give_reason
@@ -153,7 +153,7 @@ class Dispatch:
         self._allocations.begin(now, self.kill)
         started, again = 0, True
         while again:
-            made = plan(self.snapshot(now), now)
+            made = plan(self.plan_input(now), now)
             granted = self.carry_out(made, now)
             started, again = started + len(made.starts), made.again or granted
         return started
@@ -178,14 +178,14 @@ class Dispatch:
 
     def preview(self, draft: Task, now: float) -> list[Allocation] | None:
         """Return what a task would get if it were filed now; None where it would wait."""
-        return preview(self.snapshot(now), draft, self.holds, now)
+        return preview(self.plan_input(now), draft, self.holds, now)
 
-    def snapshot(self, now: float) -> Snapshot:
+    def plan_input(self, now: float) -> PlanInput:
         """Return the state that the planner reads."""
         return self._seen(self.free(), self.elastic.known(now))
 
-    def _seen(self, free: FreeNodes | None, elastic: Elastic) -> Snapshot:
-        return Snapshot(
+    def _seen(self, free: FreeNodes | None, elastic: Elastic) -> PlanInput:
+        return PlanInput(
             self._waiting.backlog,
             self._nodes.inventory,
             self._quotas,

@@ -1,4 +1,4 @@
-"""Which waiting task goes where, now. Pure: a snapshot in, a plan out; nothing is changed, who asked carries it out.
+"""Which waiting task goes where, now. Pure: its input in, a plan out; nothing is changed, who asked carries it out.
 
 First come, first served within urgency and priority, and a task that does not fit never stands in the way of one that
 does; but for one that somebody forced, that is urgent, or that has waited too long, room is kept. Among the nodes where
@@ -71,7 +71,7 @@ class Wait(NamedTuple):
         return str(self.message())
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class PlanInput(msgspec.Struct, frozen=True):
     """The input of the planner: each demand and its owner, in order (`demands`); the nodes, what they have, and which
     tasks hold what there (`inventory`); who may have how much (`quotas`); which placement policy is set; what admins
     set (`settings`); the tasks by id, how long one takes at most (`at_most`), and the reservations before
@@ -112,15 +112,15 @@ class Reasons:
     """Why tasks wait, as one plan has it: computed when somebody asks, from the state at that time and from
     the reservations of that plan (`holds`)."""
 
-    __slots__ = ("_holds", "_snapshot")
+    __slots__ = ("_holds", "_plan_input")
 
-    def __init__(self, snapshot: Snapshot, holds: Mapping[str, Hold] = NO_HOLDS) -> None:
-        self._snapshot = snapshot
+    def __init__(self, plan_input: PlanInput, holds: Mapping[str, Hold] = NO_HOLDS) -> None:
+        self._plan_input = plan_input
         self._holds = holds
 
     def __call__(self, demand: Demand, task_id: int) -> Wait:
         """Return why the task with this demand waits; 0: one that is not filed."""
-        seen = self._snapshot
+        seen = self._plan_input
         return explain(
             demand, seen.inventory, seen.quotas, self._holds, task_id=task_id, tasks=seen.tasks, free=seen.free
         )
@@ -142,60 +142,60 @@ class Plan(msgspec.Struct, frozen=True):
     again: bool = False
 
 
-def plan(snapshot: Snapshot, now: float) -> Plan:
+def plan(plan_input: PlanInput, now: float) -> Plan:
     """Decide what to do at `now` (seconds since the epoch): start every task that can start, in the order of the queue,
     and keep room for those that would never fit otherwise."""
-    wishes = list(snapshot.demands.wishes())
+    wishes = list(plan_input.demands.wishes())
     if not wishes:  # the usual case: something ended, and nobody waits
-        resizes, wake_at = _resizes(snapshot, now, NO_HOLDS, only_its_own)
-        return Plan(Reasons(snapshot), resizes=resizes, wake_at=wake_at)
-    free = FreeNodes(snapshot.inventory, snapshot.placement) if snapshot.free is None else snapshot.free
+        resizes, wake_at = _resizes(plan_input, now, NO_HOLDS, only_its_own)
+        return Plan(Reasons(plan_input), resizes=resizes, wake_at=wake_at)
+    free = FreeNodes(plan_input.inventory, plan_input.placement) if plan_input.free is None else plan_input.free
     try:
-        found = _Round(snapshot, free, now)
+        found = _Round(plan_input, free, now)
         starts = list(found.starts(wishes))
     finally:
         free.give_back()
     holds = found.reserving.holds
-    resizes, ripe_at = ([], None) if starts else _resizes(snapshot, now, holds, found.reserving.passes)
+    resizes, ripe_at = ([], None) if starts else _resizes(plan_input, now, holds, found.reserving.passes)
     return Plan(
-        Reasons(snapshot, holds),
+        Reasons(plan_input, holds),
         starts,
         resizes=resizes,
         reservations=found.reserving.kept,
         holds=holds,
         wake_at=min((at for at in (found.wake_at, ripe_at) if at is not None), default=None),
-        again=found.reserving.has_given_way or bool(starts and snapshot.elastic.tasks),
+        again=found.reserving.has_given_way or bool(starts and plan_input.elastic.tasks),
     )
 
 
 def _resizes(
-    snapshot: Snapshot, now: float, holds: Mapping[str, Hold], passes: Passes
+    plan_input: PlanInput, now: float, holds: Mapping[str, Hold], passes: Passes
 ) -> tuple[list[Resize], float | None]:
     """Which elastic tasks are to have more GPUs or fewer, and when the next of them may."""
-    if not snapshot.elastic.tasks:
+    if not plan_input.elastic.tasks:
         return [], None
-    ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
-    lab = Lab(snapshot.demands, snapshot.inventory, snapshot.tasks, ledger, holds, passes)
-    looking = Looking(lab, snapshot.elastic, snapshot.settings.scheduler, now)
+    ledger = NO_LEDGER if plan_input.quotas is None else plan_input.quotas.ledger()
+    lab = Lab(plan_input.demands, plan_input.inventory, plan_input.tasks, ledger, holds, passes)
+    looking = Looking(lab, plan_input.elastic, plan_input.settings.scheduler, now)
     return looking.resizes(), looking.wake_at
 
 
 class _Round:
     """One round of planning. `wake_at`: when the next task has waited for so long that it gets a reservation."""
 
-    def __init__(self, snapshot: Snapshot, free: FreeNodes, now: float) -> None:
+    def __init__(self, plan_input: PlanInput, free: FreeNodes, now: float) -> None:
         self.wake_at: float | None = None
-        self._snapshot = snapshot
+        self._plan_input = plan_input
         self._now = now
-        self._available = Availability(snapshot.inventory, free)
-        self._ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
+        self._available = Availability(plan_input.inventory, free)
+        self._ledger = NO_LEDGER if plan_input.quotas is None else plan_input.quotas.ledger()
         self._looks = LOOKS
         self._groups_kept: tuple[tuple[Reservation, ...], dict[Request, list[Demand]]] = ((), {})
-        rules = snapshot.settings.scheduler
-        forecast = Forecast(snapshot.tasks, snapshot.at_most, now, free.found_on)
+        rules = plan_input.settings.scheduler
+        forecast = Forecast(plan_input.tasks, plan_input.at_most, now, free.found_on)
         self._patience_s = rules.reserve_after
-        self.reserving = Reserving(forecast, snapshot.inventory, most=rules.reservations, kind_of=free.kind_before)
-        self.reserving.renew(snapshot.reserved(now), snapshot.demands.order, self._nodes_for)
+        self.reserving = Reserving(forecast, plan_input.inventory, most=rules.reservations, kind_of=free.kind_before)
+        self.reserving.renew(plan_input.reserved(now), plan_input.demands.order, self._nodes_for)
         self._available.passes = self.reserving.passes
         self._available.holds = self.reserving.holds
 
@@ -238,7 +238,7 @@ class _Round:
 
     def _lines(self, wishes: list[Order]) -> list[tuple[Order, int, Line]]:
         """One for each wish; where somebody may go where others may not, for each who has it."""
-        demands = self._snapshot.demands
+        demands = self._plan_input.demands
         group_of = demands.group_of
         firsts = [(order, demand) for order in wishes if (demand := group_of(order.id)) is not None]
         lines: list[Line] = []
@@ -253,7 +253,7 @@ class _Round:
     def _reserved(self) -> Iterator[Placement]:
         """Those for which room is kept, if they stand behind more of their like than are looked at in a round."""
         for one in self.reserving.kept:
-            demand = self._snapshot.demands.group_of(one.task)
+            demand = self._plan_input.demands.group_of(one.task)
             if demand is None or not self._ledger.allows(demand):
                 continue
             parts = self._available.place(self._ledger.within(demand), one.task)
@@ -264,7 +264,7 @@ class _Round:
 
     def _nodes_for(self, task_id: int, names: Collection[str]) -> dict[str, Node]:
         """Those of these nodes that may take a task that waits."""
-        demand = self._snapshot.demands.group_of(task_id)
+        demand = self._plan_input.demands.group_of(task_id)
         if demand is None or demand.request.within is not None:
             return {}
         return {node.name: node for node in self._available.open_among(demand, names)}
@@ -274,7 +274,7 @@ class _Round:
         kept, groups = self._groups_kept
         if kept is not self.reserving.kept:
             kept, groups = self.reserving.kept, {}
-            for demand in (self._snapshot.demands.group_of(one.task) for one in kept):
+            for demand in (self._plan_input.demands.group_of(one.task) for one in kept):
                 if demand is not None:
                     groups.setdefault(demand.request, []).append(demand)
             self._groups_kept = kept, groups
@@ -283,7 +283,7 @@ class _Round:
     def _let_go_all(self, demand: Demand) -> None:
         """Nothing needs to be kept for any task with this demand."""
         for one in self.reserving.kept:
-            if self._snapshot.demands.group_of(one.task) == demand:
+            if self._plan_input.demands.group_of(one.task) == demand:
                 self._let_go(one.task)
 
     def _let_go(self, task_id: int) -> None:
@@ -295,7 +295,7 @@ class _Round:
     def _has_to_wait(self, order: Order, demand: Demand) -> None:
         """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
         it."""
-        task = self._snapshot.tasks.get(order.id)
+        task = self._plan_input.tasks.get(order.id)
         if task is None or self._available.is_empty or task.within is not None:
             return  # within an allocation nobody passes those who wait longer
         due = due_at(task, self._patience_s)
@@ -313,14 +313,14 @@ class _Round:
         return True
 
 
-def preview(snapshot: Snapshot, draft: Task, holds: Mapping[str, Hold], now: float) -> list[Allocation] | None:
+def preview(plan_input: PlanInput, draft: Task, holds: Mapping[str, Hold], now: float) -> list[Allocation] | None:
     """Return what a task that is not filed would get if it were filed at `now`, beside what is kept for others
     (`holds`), which it may have if it ends before; None where it would wait."""
     demand = demand_of(draft)
-    if snapshot.quotas is not None and snapshot.quotas.stops(demand):
+    if plan_input.quotas is not None and plan_input.quotas.stops(demand):
         return None
-    end = Forecast(snapshot.tasks, snapshot.at_most, now).end_of(draft)
-    available = Availability(snapshot.inventory, snapshot.free)
+    end = Forecast(plan_input.tasks, plan_input.at_most, now).end_of(draft)
+    available = Availability(plan_input.inventory, plan_input.free)
     available.holds = {
         name: hold.copy(hold.task, hold.until) for name, hold in holds.items()
     }  # what is taken, they lose

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from master.core.tasks.task import QUEUED, Task, TaskState
-from master.durable import legacy, snapshot
+from master.durable import legacy
+from master.durable import queue_files as snapshot
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.durable.witness import witness_path

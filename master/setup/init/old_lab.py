@@ -16,10 +16,11 @@ import msgspec
 
 from master.config.conf_checks import typed
 from master.config.conf_file import ConfFile, Ports
-from master.config.config import Places
+from master.config.config import Paths
 from master.core.tasks.task import QUEUED, Task
 from master.drivers import passwords
-from master.durable import legacy, snapshot
+from master.durable import legacy
+from master.durable import queue_files as snapshot
 from master.edited_files import json_file, json_text
 from master.nodes.registry import COMMENT, NodeConfig, entries_of, parse_registry
 from wire.errors import ConfigError
@@ -45,7 +46,7 @@ class OldConf(NamedTuple):
     def place(self, key: str, base: Path | None = None) -> Path:
         """The path that `key` holds; a relative one lies beneath `base`, by default conf.json's folder. Raises
         ConfigError."""
-        return Places(self.path, self.typed).beneath(base or self.path.parent, key)
+        return Paths(self.path, self.typed).beneath(base or self.path.parent, key)
 
     @property
     def root(self) -> Path:
@@ -222,7 +223,7 @@ def read_queues(conf: OldConf) -> OldQueues:
     for name in snapshot.QUEUES:
         newest.update((task.id, task) for task in _read_queue(folder / name))
     tasks = list(newest.values())
-    legacy.settle(tasks, legacy.Places(str(conf.root), str(conf.place("train_log_path", conf.root))))
+    legacy.settle(tasks, legacy.OldFolders(str(conf.root), str(conf.place("train_log_path", conf.root))))
     running = [task for task in tasks if task.reason in legacy.MAY_STILL_RUN]
     return OldQueues(folder, tasks, running, settled=False)
 

@@ -19,7 +19,7 @@ from master.core.outcome import Pending
 from master.core.people.people import People
 from master.durable.disk import OsDisk
 from master.durable.journal import JOURNAL
-from master.durable.legacy import Places
+from master.durable.legacy import OldFolders
 from master.durable.store import Store
 from master.durable.witness import witness_path
 from master.edited_files.ownership import user_name
@@ -49,7 +49,7 @@ def change_people(config: Config, verb: str, name: str, change: Callable[[People
     store = Store(
         folder,
         OsDisk(),
-        old_places=Places(str(config.root), str(config.train_logs)),
+        old_places=OldFolders(str(config.root), str(config.train_logs)),
         witness=witness_path(config.server_log),
     )
     try:

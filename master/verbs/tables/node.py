@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from master.core.tasks.task import TaskView
-from master.verbs import attempts, doctor, nodes, tokens
+from master.verbs import attempts, doctor, node_tokens, nodes
 from master.verbs.attempts import UnknownAttemptView
 from master.verbs.base import Nothing, Verb
 from master.verbs.node_trust import Trust, Trusted, trust
@@ -22,9 +22,9 @@ VERBS: dict[str, Verb] = {
     "node.doctor": Verb(
         doctor.Names, list[doctor.Examined], doctor.doctor, "admin", "nodes", "none", repeatable=True, quiet=True
     ),
-    "node.token": Verb(tokens.NodeToken, tokens.TokenTold, tokens.token, "admin", "nodes", "none"),
+    "node.token": Verb(node_tokens.NodeToken, node_tokens.TokenTold, node_tokens.token, "admin", "nodes", "none"),
     "node.archive": Verb(
-        Nothing, tokens.Archive, tokens.archive, "admin", "nodes", "none", repeatable=True, quiet=True
+        Nothing, node_tokens.Archive, node_tokens.archive, "admin", "nodes", "none", repeatable=True, quiet=True
     ),
     "node.trust": Verb(Trust, Trusted, trust, "admin", "nodes", "none", repeatable=True),
     "node.attempts": Verb(

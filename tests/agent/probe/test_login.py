@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from master.drivers.archive import build
+from master.drivers.agent_archive import build
 from tests.agent.small_master import Link, Node
 from tests.waiting import until
 

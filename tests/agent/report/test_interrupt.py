@@ -12,7 +12,7 @@ import termios
 from contextlib import ExitStack
 from pathlib import Path
 
-from master.drivers.archive import build
+from master.drivers.agent_archive import build
 
 SCRIPT = """
 import os, signal, sys

@@ -19,7 +19,7 @@ from master.core.people.quotas import NO_LEDGER
 from master.core.planning.availability import Passes, only_its_own
 from master.core.planning.placement import DEFAULT, POLICIES
 from master.core.planning.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
-from master.core.planning.scheduler import LOOKS, Placement, Snapshot, due_at
+from master.core.planning.scheduler import LOOKS, Placement, PlanInput, due_at
 from master.core.tasks.attempt import Allocation
 from master.core.tasks.backlog import Order
 from master.core.tasks.request import Demand, Request
@@ -30,16 +30,16 @@ class Decided:
     """What a plan comes to."""
 
     def __init__(
-        self, snapshot: Snapshot, now: float, starts: list[Placement], reserving: Reserving | None = None
+        self, plan_input: PlanInput, now: float, starts: list[Placement], reserving: Reserving | None = None
     ) -> None:
         self.starts = starts
         self.reservations: tuple[Reservation, ...] = () if reserving is None else reserving.kept
         self.holds: Mapping[str, Hold] = NO_HOLDS if reserving is None else reserving.holds
         passes = only_its_own if reserving is None else reserving.passes
-        found = None if starts else PlainResizes(snapshot, now, self.holds, passes)
+        found = None if starts else PlainResizes(plan_input, now, self.holds, passes)
         self.resizes = [] if found is None else found.resizes
         self.wake_at = None if found is None else found.wake_at
-        self.again = (reserving is not None and reserving.has_given_way) or bool(starts and snapshot.elastic.tasks)
+        self.again = (reserving is not None and reserving.has_given_way) or bool(starts and plan_input.elastic.tasks)
 
     def wake(self, at: float | None) -> Decided:
         """It wants to be asked at this time, too."""
@@ -47,14 +47,14 @@ class Decided:
         return self
 
 
-def plain_plan(snapshot: Snapshot, now: float) -> Decided:
+def plain_plan(plan_input: PlanInput, now: float) -> Decided:
     """What is to be done at `now`."""
-    heads = list(snapshot.demands.groups())
+    heads = list(plan_input.demands.groups())
     if not heads:
-        return Decided(snapshot, now, [])
-    found = _Round(snapshot, now)
+        return Decided(plan_input, now, [])
+    found = _Round(plan_input, now)
     starts = list(found.starts(heads))
-    return Decided(snapshot, now, starts, found.reserving).wake(found.wake_at)
+    return Decided(plan_input, now, starts, found.reserving).wake(found.wake_at)
 
 
 class PlainLease:
@@ -177,23 +177,23 @@ def _rated(free: FreeNode | PlainLease, request: Request, places: list[str]) -> 
 class _Round:
     """One round of planning."""
 
-    def __init__(self, snapshot: Snapshot, now: float) -> None:
+    def __init__(self, plan_input: PlanInput, now: float) -> None:
         self.wake_at: float | None = None
-        self._snapshot = snapshot
+        self._plan_input = plan_input
         self._now = now
-        self._available = PlainRoom(snapshot.inventory)
-        self._ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
+        self._available = PlainRoom(plan_input.inventory)
+        self._ledger = NO_LEDGER if plan_input.quotas is None else plan_input.quotas.ledger()
         self._looks = LOOKS
-        rules, forecast = snapshot.settings.scheduler, Forecast(snapshot.tasks, snapshot.at_most, now)
+        rules, forecast = plan_input.settings.scheduler, Forecast(plan_input.tasks, plan_input.at_most, now)
         self._patience_s = rules.reserve_after
-        self.reserving = Reserving(forecast, snapshot.inventory, most=rules.reservations)
-        self.reserving.renew(snapshot.reserved(now), snapshot.demands.order, self._nodes_for)
+        self.reserving = Reserving(forecast, plan_input.inventory, most=rules.reservations)
+        self.reserving.renew(plan_input.reserved(now), plan_input.demands.order, self._nodes_for)
         self._available.passes = self.reserving.passes
         self._available.holds = self.reserving.holds
 
     def starts(self, heads: list[tuple[Order, Demand]]) -> Iterator[Placement]:
         """What can start. `heads`: the first of each group, by which the next one of all is found."""
-        room, demands, ledger = self._available, self._snapshot.demands, self._ledger
+        room, demands, ledger = self._available, self._plan_input.demands, self._ledger
         heapq.heapify(heads)
         behind: dict[Demand, Iterator[Order]] = {}
         # Whoever asks for the same, there is no room for it; unless somebody may go where others may not.
@@ -235,7 +235,7 @@ class _Round:
     def _reserved(self) -> Iterator[Placement]:
         """Those for which room is kept, if they stand behind more of their like than are looked at in a round."""
         for one in self.reserving.kept:
-            demand = self._snapshot.demands.group_of(one.task)
+            demand = self._plan_input.demands.group_of(one.task)
             if demand is None or not self._ledger.allows(demand):
                 continue
             parts = self._available.place(self._ledger.within(demand), one.task)
@@ -246,7 +246,7 @@ class _Round:
 
     def _nodes_for(self, task_id: int, _names: Collection[str]) -> dict[str, Node]:
         """The nodes that may take a task that waits, be they asked for or not."""
-        demand = self._snapshot.demands.group_of(task_id)
+        demand = self._plan_input.demands.group_of(task_id)
         if demand is None or demand.request.within is not None:
             return {}
         return {free.node.name: free.node for free in self._available.open_to(demand)}
@@ -254,7 +254,7 @@ class _Round:
     def _let_go_all(self, demand: Demand) -> None:
         """Nothing needs to be kept for any task with this demand."""
         for one in self.reserving.kept:
-            if self._snapshot.demands.group_of(one.task) == demand:
+            if self._plan_input.demands.group_of(one.task) == demand:
                 self._let_go(one.task)
 
     def _let_go(self, task_id: int) -> None:
@@ -266,7 +266,7 @@ class _Round:
     def _has_to_wait(self, order: Order, demand: Demand) -> None:
         """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
         it."""
-        task = self._snapshot.tasks.get(order.id)
+        task = self._plan_input.tasks.get(order.id)
         if task is None or not self._available.nodes or task.within is not None:
             return
         due = due_at(task, self._patience_s)

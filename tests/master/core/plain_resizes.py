@@ -16,7 +16,7 @@ from master.core.people.quotas import NO_LEDGER
 from master.core.planning.availability import Passes
 from master.core.planning.elastic import LOOKS, Resize
 from master.core.planning.reservations import Hold
-from master.core.planning.scheduler import Snapshot
+from master.core.planning.scheduler import PlanInput
 from master.core.tasks.backlog import Order
 from master.core.tasks.request import Demand, demand_of
 from master.core.tasks.task import Task, TaskState
@@ -31,34 +31,34 @@ def _lease(node: Node, allocation: int) -> Any:
 class PlainResizes:
     """`resizes`: what is to be done at `now`; `wake_at`: when the next task has run for long enough."""
 
-    def __init__(self, snapshot: Snapshot, now: float, holds: Mapping[str, Hold], passes: Passes) -> None:
-        self._snapshot = snapshot
+    def __init__(self, plan_input: PlanInput, now: float, holds: Mapping[str, Hold], passes: Passes) -> None:
+        self._plan_input = plan_input
         self._now = now
         self._holds = holds
         self._passes = passes
-        self._ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
-        known = [snapshot.tasks[number] for number in sorted(snapshot.elastic.tasks)]
+        self._ledger = NO_LEDGER if plan_input.quotas is None else plan_input.quotas.ledger()
+        known = [plan_input.tasks[number] for number in sorted(plan_input.elastic.tasks)]
         self._busy = {task.allocation[0].node for task in known if task.resizing is not None}
         self._served = {task.resizing.waiter for task in known if task.resizing is not None}
-        able = [task for task in known if task.id in snapshot.elastic.able and self._may_be(task)]
+        able = [task for task in known if task.id in plan_input.elastic.able and self._may_be(task)]
         self._ripe = [task for task in able if self._at(task) <= now]
         self.wake_at = min((self._at(task) for task in able if self._at(task) > now), default=None)
         self.resizes = self._found() if self._ripe else []
 
     def _at(self, task: Task) -> float:
         assert task.started_at is not None
-        return task.started_at + self._snapshot.settings.scheduler.resize_after
+        return task.started_at + self._plan_input.settings.scheduler.resize_after
 
     def _may_be(self, task: Task) -> bool:
         if task.state is not TaskState.RUNNING or task.asked_end or task.pause_asked or task.started_at is None:
             return False
         early = task.signal.before_s if task.signal else 0.0
-        after = self._snapshot.settings.scheduler.resize_after
+        after = self._plan_input.settings.scheduler.resize_after
         return task.time_limit_s is None or task.time_limit_s - task.ran_s >= 2 * after + early
 
     def _found(self) -> list[Resize]:
-        heads = sorted(self._snapshot.demands.groups(), key=lambda one: one[0])
-        cluster = Free(self._snapshot.inventory.cluster, rows_of_cluster(self._snapshot.inventory.cluster))
+        heads = sorted(self._plan_input.demands.groups(), key=lambda one: one[0])
+        cluster = Free(self._plan_input.inventory.cluster, rows_of_cluster(self._plan_input.inventory.cluster))
         for order, demand in heads[:LOOKS]:
             if order.id not in self._served and self._ledger.allows(demand) and cluster.fits(demand.request.shared):
                 found = self._for(order, demand)
@@ -70,7 +70,7 @@ class PlainResizes:
         waiting = [demand for _, demand in heads if self._ledger.allows(demand) and cluster.fits(demand.request.shared)]
         for task in self._ripe:
             part = task.allocation[0]
-            node = self._snapshot.inventory.nodes[part.node]
+            node = self._plan_input.inventory.nodes[part.node]
             for_gpus = [one for one in waiting if any(need.resource == "gpus" for need in one.request.needs)]
             others = [one for one in for_gpus if one.request.within == task.within and self._could(node, one)]
             if (
@@ -113,7 +113,7 @@ class PlainResizes:
 
     def _for(self, order: Order, demand: Demand) -> list[Resize]:
         places = []
-        for at, node in enumerate(self._snapshot.inventory.nodes.values()):
+        for at, node in enumerate(self._plan_input.inventory.nodes.values()):
             hold = self._holds.get(node.name)
             is_kept = hold is not None and not self._passes(order.id, hold)
             if node.name in self._busy or is_kept or not self._could(node, demand):
@@ -150,7 +150,7 @@ class PlainResizes:
         request, within = demand.request, demand.request.within
         free = Free(node if within is None else _lease(node, within), (GPUS,))
         for number, gpus in left.items():
-            task = self._snapshot.tasks[number]
+            task = self._plan_input.tasks[number]
             part = task.allocation[0]
             needs = [need for need in demand_of(task).request.needs if need.resource == GPUS.name]
             free.give_back(needs, part)

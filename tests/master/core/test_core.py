@@ -459,7 +459,7 @@ def test_a_task_loaded_with_a_predecessor_that_is_gone_does_not_wait_for_ever() 
 
 
 def test_answers_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("master.core.answers.ANSWERS_KEPT", 2)
+    monkeypatch.setattr("master.core.idempotency.ANSWERS_KEPT", 2)
     core = core_with()
     for name in "abc":
         core.remember_answer(name, b"1")  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.node import NodeSpec, Reserved
 from master.core.people.quota import Quota
 from master.core.planning.reservations import Hold
-from master.core.planning.scheduler import Plan, Snapshot, explain, plan
+from master.core.planning.scheduler import Plan, PlanInput, explain, plan
 from master.core.tasks.attempt import Part
 from master.core.tasks.request import demand_of
 from master.core.tasks.task import Task
@@ -41,11 +41,11 @@ def _compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "plan", compared)
 
 
-def compared(snapshot: Snapshot, now: float) -> Plan:
+def compared(plan_input: PlanInput, now: float) -> Plan:
     """A plan like any, which is what the plain planner decides, and what nothing kept would come to."""
-    due = told(plain_plan(snapshot, now))
-    anew = plan(msgspec.structs.replace(snapshot, free=None), now)
-    made = plan(snapshot, now)
+    due = told(plain_plan(plan_input, now))
+    anew = plan(msgspec.structs.replace(plan_input, free=None), now)
+    made = plan(plan_input, now)
     assert told(made) == due
     assert told(anew) == due
     return made

@@ -20,7 +20,7 @@ from master.core.nodes.inventory import NodeState
 from master.core.tasks.task import Task
 from master.doctor import examine, folders
 from master.doctor import node as one_node
-from master.drivers import archive
+from master.drivers import agent_archive as archive
 from master.nodes.driver import CannotConnectError, OfferedKey, UnknownHostKeyError
 from master.nodes.registry import NodeConfig
 from tests.master.in_process import InProcess, run
@@ -135,7 +135,7 @@ class Ward(InProcess):
         super().__init__(folder)
         self.agents = {name: Agent(folder / f"{name}.sock") for name in names}
         self.machines = {name: Machine(agent.path) for name, agent in self.agents.items()}
-        self.door = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.dispatcher = socket.create_server(("127.0.0.1", 0), backlog=100)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -147,13 +147,18 @@ class Ward(InProcess):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.door.close()
+        self.dispatcher.close()
         for agent in self.agents.values():
             agent.close()
         await super().__aexit__()
 
     def config(self, name: str, **more: Any) -> NodeConfig:
-        base = {"ip": "127.0.0.1", "port": self.door.getsockname()[1], "user_name": "lab", "gpu_probe": "declared"}
+        base = {
+            "ip": "127.0.0.1",
+            "port": self.dispatcher.getsockname()[1],
+            "user_name": "lab",
+            "gpu_probe": "declared",
+        }
         return NodeConfig(**{"name": name, "gpu_count": 0, "python": sys.executable, **base, **more})
 
     async def state(self, name: str, state: NodeState) -> None:
@@ -296,7 +301,7 @@ def test_a_machine_that_went_away_without_a_word_is_one_fault(tmp_path: Path, mo
         async with Ward(tmp_path, "a") as ward:
             await ward.state("a", NodeState.ONLINE)
             ward.agents["a"].mute = True
-            ward.door.close()
+            ward.dispatcher.close()
             ill = (await ward.diagnose())["a"]
             assert [(check, one["verdict"]) for check, one in ill.items()] == [("reachable", "fault")]
             assert "goes on" not in ill["reachable"]["told"]
@@ -369,7 +374,7 @@ def test_a_door_that_is_closed_now_goes_before_what_the_link_says(tmp_path: Path
             ward.agents["a"].hang_up()
             await ward.state("a", NodeState.UNREACHABLE)
             assert "the last try" in (await ward.diagnose())["a"]["reachable"]["told"]
-            ward.door.close()
+            ward.dispatcher.close()
             ill = (await ward.diagnose())["a"]
             assert set(ill) == {"reachable"}
             assert "refuses the connection" in ill["reachable"]["told"]

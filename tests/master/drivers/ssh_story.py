@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import paramiko
 import pytest
 
-from master.drivers.archive import build
+from master.drivers.agent_archive import build
 from master.drivers.host_keys import HostKeys
 from master.drivers.passwords import Passwords
 from master.drivers.ssh import LoginGate, SshDriver

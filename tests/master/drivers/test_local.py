@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from master.drivers.archive import Archive, Pack, build
+from master.drivers.agent_archive import Archive, Pack, build
 from master.drivers.local import LocalDriver, state_base, state_name
 from master.nodes.driver import CannotConnectError
 from tests.master.in_process import run

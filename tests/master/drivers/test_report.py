@@ -15,7 +15,7 @@ import pytest
 
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.drivers import report
-from master.drivers.archive import Pack
+from master.drivers.agent_archive import Pack
 from master.drivers.report import ReportDriver
 from master.ports import connection
 from master.tls.policy import Tls

@@ -16,7 +16,7 @@ from master.durable.legacy import (
     MAY_STILL_RUN,
     WAIT,
     NotLegacyError,
-    Places,
+    OldFolders,
     drop_met,
     is_legacy,
     refuse_twin,
@@ -130,7 +130,7 @@ def test_old_tasks_come_in_their_order_and_before_every_new_one() -> None:
 )  # fmt: skip
 def test_folder_and_log_get_their_whole_paths(path: str, cwd: str) -> None:
     task = to_task(entry(path=path))
-    settle([task], Places("/home/lab", "/home/lab/data/logs"))
+    settle([task], OldFolders("/home/lab", "/home/lab/data/logs"))
     assert (task.cwd, task.log_path) == (cwd, "/home/lab/data/logs/26112106053964.log")
 
 

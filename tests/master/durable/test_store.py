@@ -12,7 +12,7 @@ import pytest
 from master.core.tasks.attempt import Part
 from master.core.tasks.records import Change
 from master.core.tasks.task import Task, TaskState
-from master.durable import snapshot
+from master.durable import queue_files as snapshot
 from master.durable import store as store_module
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Image, Permit, Store

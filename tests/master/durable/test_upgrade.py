@@ -14,8 +14,9 @@ import pytest
 from master.core.tasks.attempt import Part
 from master.core.tasks.records import Change
 from master.core.tasks.task import Task, TaskState
-from master.durable import snapshot, upgrade
+from master.durable import queue_files as snapshot
 from master.durable import store as store_module
+from master.durable import upgrade
 from master.durable.disk import OsDisk
 from master.durable.journal import JOURNAL
 from master.durable.store import Store

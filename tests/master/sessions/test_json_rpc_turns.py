@@ -88,7 +88,7 @@ def test_in_a_turn_of_the_loop_that_is_old_each_connection_has_one_request_handl
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             greedy, other = master.raw(), await master.peer()
-            master.hub.door.turns.began = lambda: time.monotonic() - 1.0  # others took its time
+            master.hub.dispatcher.turns.began = lambda: time.monotonic() - 1.0  # others took its time
             greedy.sendall(asks(range(100), "server.info"))
             await settled(lambda: any(isinstance(one, JsonRpcSession) and one.waiting for one in master.sessions()))
             await other.call("server.info")

@@ -1,5 +1,5 @@
-"""What of the door's rules is about several tasks, archived ones and ways in; what each line of the table of verbs must
-say; that what is new has a rule. Who may call what is walked through in `tests/attack/test_walk.py`."""
+"""What of the dispatcher's rules is about several tasks, archived ones and ways in; what each line of the table of
+verbs must say; that what is new has a rule. Who may call what is walked through in `tests/attack/test_walk.py`."""
 
 from __future__ import annotations
 

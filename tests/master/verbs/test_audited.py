@@ -1,4 +1,4 @@
-"""What the door tells the audit log: every verb that changes something, in both dialects, and nothing secret."""
+"""What the dispatcher tells the audit log: every verb that changes something, in both dialects, and nothing secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from master.verbs import tasks
 from master.verbs.access import ALL_SCOPES, Caller
 from master.verbs.audited import about, note
 from master.verbs.table import VERBS
-from master.verbs.user_tokens import Revoked, TokenMade
+from master.verbs.tokens import Revoked, TokenMade
 from tests.cases import each_case
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, in_loop, with_client

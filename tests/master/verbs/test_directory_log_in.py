@@ -1,4 +1,4 @@
-"""Logging in where the lab has a directory: a real OpenLDAP server, which is asked behind the door."""
+"""Logging in where the lab has a directory: a real OpenLDAP server, which is asked behind the dispatcher."""
 
 from __future__ import annotations
 

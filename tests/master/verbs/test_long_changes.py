@@ -90,9 +90,9 @@ def test_what_was_begun_is_finished_when_the_peer_goes(tmp_path: Path) -> None:
             for method, params in (("task.submit_array", ARRAY), ("task.cancel", {"all": True})):
                 peer = await master.peer()
                 peer.ask(method, **params)
-                await settled(lambda: master.hub.door.turns.busy)
+                await settled(lambda: master.hub.dispatcher.turns.busy)
                 peer.writer.transport.abort()
-                await settled(lambda: not master.hub.door.turns.busy)
+                await settled(lambda: not master.hub.dispatcher.turns.busy)
                 assert len(master.core.tasks) == MANY
             assert {task.state for task in master.core.tasks.values()} == {"cancelled"}
 
@@ -130,7 +130,7 @@ def test_a_compaction_waits_for_a_long_request_and_not_for_ever(
 ) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
-            compacting, busy = master.engine.compacting, master.hub.door.turns
+            compacting, busy = master.engine.compacting, master.hub.dispatcher.turns
             over: list[None] = []
 
             def work() -> turns.Work:

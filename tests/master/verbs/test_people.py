@@ -504,7 +504,7 @@ def test_of_many_who_end_in_a_turn_that_is_old_all_are_cut_off_also_those_who_en
     async def story(here: People) -> None:
         users = [await here.user(name) for name in ("ann", "bob") for _ in range(5)]
         stays = await here.user("cy")
-        here.master.hub.door.turns.began = lambda: time.monotonic() - 1.0  # one is looked at in each turn
+        here.master.hub.dispatcher.turns.began = lambda: time.monotonic() - 1.0  # one is looked at in each turn
         disable = [here.owner.ask("user.disable", name=name) for name in ("ann", "bob")]
         for user in users:
             await cut_off(user)

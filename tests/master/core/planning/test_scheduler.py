@@ -11,7 +11,7 @@ from master.core.nodes.node import Reserved
 from master.core.planning.availability import Availability
 from master.core.planning.obstacles import obstacles
 from master.core.planning.reservations import Hold
-from master.core.planning.scheduler import Snapshot, explain, plan
+from master.core.planning.scheduler import PlanInput, explain, plan
 from master.core.tasks.attempt import Part
 from master.core.tasks.backlog import Backlog, order_of
 from master.core.tasks.request import Demand, demand_of
@@ -65,7 +65,7 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
     }
     for task in tasks.values():
         backlog.add(task)
-    done = plan(Snapshot(backlog, inventory), 1.0)
+    done = plan(PlanInput(backlog, inventory), 1.0)
     assert (done.resizes, done.wake_at) == ([], None)
     assert len(backlog) == len(queue), "a plan changes nothing"
     for placement in done.starts:
@@ -103,7 +103,7 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
 def test_planning_without_a_node_that_is_ready_starts_nothing() -> None:
     inventory, backlog = Inventory((NodeSpec(name="a", gpu_models=("GPU",)),)), Backlog()
     backlog.add(Task(id=1, command="true", gpus=1))
-    assert plan(Snapshot(backlog, inventory), 1.0).starts == []
+    assert plan(PlanInput(backlog, inventory), 1.0).starts == []
     inventory.nodes["a"].state = NodeState.UNREACHABLE
     inventory.nodes["a"].reason = "its cable is out"
     assert str(explain(Demand("", request(gpus=1)), inventory)) == "no node is ready: a: unreachable (its cable is out)"

@@ -9,7 +9,7 @@ from master.core.outcome import Pending
 ANSWERS_KEPT = 100_000
 
 
-class Answers:
+class KeptResults:
     """`given`: the result by request_id, the oldest first."""
 
     def __init__(self, pending: Pending) -> None:

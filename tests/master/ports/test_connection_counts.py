@@ -6,16 +6,16 @@ import msgspec
 import pytest
 
 from master.callers.peer import Peer
-from master.ports.places import ALL_HELD, PlaceLimits, Places
+from master.ports.connection_counts import ALL_HELD, ConnectionCounts, ConnectionLimits
 
-LIMITS = PlaceLimits(most=64, silent=8, known=12, held=1000)
+LIMITS = ConnectionLimits(most=64, silent=8, known=12, held=1000)
 OURS = Peer("127.0.0.1", "ann", is_ours=True, is_here=True)
 
 
 class Guest:
     """A connection. `places` is told when it is cut, as a real one does."""
 
-    def __init__(self, places: Places, peer: Peer) -> None:
+    def __init__(self, places: ConnectionCounts, peer: Peer) -> None:
         self.peer = peer
         self.places = places
         self.why: str | None = None
@@ -36,7 +36,7 @@ class Hall:
     """Places, and whoever came."""
 
     def __init__(self, **limits: int) -> None:
-        self.places = Places(msgspec.structs.replace(LIMITS, **limits))
+        self.places = ConnectionCounts(msgspec.structs.replace(LIMITS, **limits))
         self.guests: list[Guest] = []
 
     def comes(self, peer: Peer | str) -> Guest:

@@ -46,7 +46,7 @@ class Guest(Protocol):
         """Close it at once, saying why in the log."""
 
 
-class PlaceLimits(msgspec.Struct, frozen=True):
+class ConnectionLimits(msgspec.Struct, frozen=True):
     """Numbers of connections, and bytes. `silent`: of one origin, that have not shown yet what they speak; `known`: of
     one address, of desktop clients; `of_user`: of one user who is logged in, from any address; `held`: for one origin,
     or one user. `only_root`: the account that runs the master is shared, so only root's connections are not counted."""
@@ -69,10 +69,10 @@ class Account:
         self.held = 0
 
 
-class Places:
+class ConnectionCounts:
     """All connections that wait to be understood, or speak."""
 
-    def __init__(self, limits: PlaceLimits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._ours = Account("")
         self._strangers: dict[str, Account] = {}
