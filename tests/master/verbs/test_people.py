@@ -362,6 +362,14 @@ def test_nobody_reaches_anothers_tokens_nor_learns_of_them(lab: Lab) -> None:
     lab(story)
 
 
+def test_who_runs_the_master_and_is_no_user_has_an_empty_list_of_tokens(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        assert await here.owner.call("token.list") == []
+        assert (await here.owner.refusal("token.new"))[0] == "bad_request"
+
+    lab(story)
+
+
 def test_the_same_request_id_of_two_users_is_two_requests(lab: Lab) -> None:
     async def story(here: People) -> None:
         ann, bob = await here.user("ann"), await here.user("bob")
