@@ -107,7 +107,7 @@ class LabOfMany:
         return path
 
     def state(self) -> str:
-        """All that a call could change: tasks, people, what opens the dispatcher, files."""
+        """All that a call could change: tasks, people, what gives access, files."""
         core = self.master.core
         kept: list[Any] = [
             list(core.tasks.values()),

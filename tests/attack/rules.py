@@ -23,7 +23,7 @@ nothing to do with him."""
 #        own       tasks: one's own
 #        ahead     tasks that go before those of others: of the members of a group whose mentor one is, and one's own
 #                  where one is a mentor
-#        account   what opens the dispatcher: one's own
+#        account   what gives access: one's own
 #        secret    likewise, and only for who came in with what is confined to nothing and that no task has
 #        master    the master's own: for the account that runs it, and root, by the kernel's word
 #        files     files: one's own, and those of one's groups, as `files` of conf.json says

@@ -64,7 +64,7 @@ class Known(dict[str, str]):
 
 
 def fill(lab: JumpingLab) -> Known:
-    """Users, of whom some end in an hour, and what opens the dispatcher in their names. ann's task waits."""
+    """Users, of whom some end in an hour, and what gives access in their names. ann's task waits."""
     end, known = time.time() + HOUR, Known()
     with lab.client() as client:
         people = client.people

@@ -138,7 +138,7 @@ OF_SEVERAL = ("task.cancel", "task.edit_array")
 def check_door(caller: Caller, thing: Object, answers: dict[str, dict[str, Any]], reached: list[str]) -> None:
     """Those were reached that the rules name, and the others refused."""
     for verb, rule in rules.VERBS.items():
-        # Whose files, accounts and which of several tasks are meant is looked at behind the dispatcher.
+        # Whose files, accounts and which of several tasks are meant is checked after the dispatcher.
         at_door = {"group": "group", "ahead": "group", "own": "own"}.get(rule.whose) if verb not in OF_SEVERAL else None
         allowed = may_call(caller, verb) if at_door is None else may_use(caller, verb, thing, at_door)
         assert ("result" in answers[verb]) == allowed, f"{verb} on {thing}, called by {caller}: {answers[verb]}"

@@ -22,7 +22,7 @@ from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundErr
 
 BY_HAND = """\
 [
-    {   "#": "the loud one, beside the dispatcher",
+    {   "#": "the loud one, beside the door",
         "name": "Slaver1", "ip": "192.168.36.130",
         "user_name": "aaaaa",
         "gpu_count": 3,

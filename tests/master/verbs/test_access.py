@@ -1,4 +1,4 @@
-"""What of the dispatcher's rules is about several tasks, archived ones and ways in; what each line of the table of
+"""The rules of the dispatcher about several tasks, archived ones and log-ins; what each line of the table of
 verbs must say; that what is new has a rule. Who may call what is walked through in `tests/attack/test_walk.py`."""
 
 from __future__ import annotations

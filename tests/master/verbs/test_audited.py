@@ -1,4 +1,4 @@
-"""What the dispatcher tells the audit log: every verb that changes something, in both dialects, and nothing secret."""
+"""The dispatcher tells the audit log every verb that changes something, in both dialects, and nothing secret."""
 
 from __future__ import annotations
 

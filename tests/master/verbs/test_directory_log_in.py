@@ -1,4 +1,4 @@
-"""Logging in where the lab has a directory: a real OpenLDAP server, which is asked behind the dispatcher."""
+"""Logging in where the lab has a directory: a real OpenLDAP server, which the dispatcher asks."""
 
 from __future__ import annotations
 
