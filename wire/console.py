@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from wire.message import Message
 from wire.pattern import Pattern
 
 PORT = 8443
@@ -40,19 +41,19 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     proxies: tuple[_Text, ...] = ()
 
 
-def faults(web: Web) -> Iterator[tuple[str, Any, str]]:
+def faults(web: Web) -> Iterator[tuple[str, Any, Message]]:
     """Yield faults beyond wrong types: the key, the value, and the allowed values."""
     if web.bind is not None and not is_address(web.bind) and not _NAME.fullmatch(web.bind):
-        yield "web.bind", web.bind, "an address of this machine, or 0.0.0.0 or :: for all of them"
+        yield "web.bind", web.bind, Message("bind_of_console")
     for index, host in enumerate(web.hosts):
         if not (is_address(host) or _NAME.fullmatch(host)):
-            allowed = "a name like queue.lab.example or an address, without a scheme and without a port"
+            allowed = Message("host_of_console")
             yield f"web.hosts[{index}]", host, allowed
     for index, proxy in enumerate(web.proxies):
         try:
             ipaddress.ip_network(proxy)
         except ValueError as error:
-            yield f"web.proxies[{index}]", proxy, f"an address, or a network like 10.0.0.0/24 ({error})"
+            yield f"web.proxies[{index}]", proxy, Message("proxy_of_console", detail=str(error))
 
 
 def url(web: Web, bind: str) -> str:

@@ -9,9 +9,10 @@ from typing import Any, get_args
 import msgspec
 
 from master.config.conf_file import ConfFile, FileOwner, Hooks, Ldap
-from master.config.visible_folders import GROUP, USER, check_owned, owned_parts, plain_name
+from master.config.visible_folders import GROUP, USER, PathError, check_owned, owned_parts, plain_name
 from master.edited_files import json_file
 from wire.console import faults
+from wire.message import Message
 
 HOOK_EXAMPLE = '["/usr/local/bin/tell", "--channel", "lab"]'
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -46,16 +47,16 @@ def _check_ports(conf: ConfFile, path: Path) -> None:
     seen: dict[int, str] = {}
     for key, port in ports.items():
         if port in seen:
-            raise json_file.wrong(path, key, port, f"ports that all differ ({seen[port]} is {port} already)")
+            raise json_file.wrong(path, key, port, Message("ports_that_differ", key=seen[port], port=port))
         seen[port] = key
 
 
 def _check_variables(variables: Mapping[str, str], path: Path) -> None:
     for name, value in variables.items():
         if not _VARIABLE.fullmatch(name):
-            raise json_file.wrong(path, "task_env", name, "names of letters, digits and _, not beginning with a digit")
+            raise json_file.wrong(path, "task_env", name, Message("names_of_variables"))
         if "\0" in value:
-            raise json_file.wrong(path, f"task_env.{name}", value, "a text without NUL")
+            raise json_file.wrong(path, f"task_env.{name}", value, Message("text_without_nul"))
 
 
 def _check_networks(networks: tuple[str, ...], path: Path) -> None:
@@ -63,7 +64,7 @@ def _check_networks(networks: tuple[str, ...], path: Path) -> None:
         try:
             ipaddress.ip_network(network)
         except ValueError as error:
-            allowed = f"a network like 192.168.36.0/24 or an address ({error})"
+            allowed = Message("network_or_address", detail=str(error))
             raise json_file.wrong(path, f"desktop_client.networks[{index}]", network, allowed) from None
 
 
@@ -72,13 +73,15 @@ def _check_addresses(users: Mapping[str, str], path: Path) -> None:
         try:
             ipaddress.ip_address(address)
         except ValueError as error:
-            raise json_file.wrong(path, "desktop_client.users", address, f"an address ({error})") from None
+            raise json_file.wrong(
+                path, "desktop_client.users", address, Message("an_address", detail=str(error))
+            ) from None
 
 
 def _check_silence(conf: ConfFile, path: Path) -> None:
     silent_s, most = conf.desktop_client.silent_s, conf.limits.handshake_s
     if silent_s >= most:  # who is silent for that long is cut off
-        allowed = f"less than the {most:g} s of limits.handshake_s"
+        allowed = Message("less_than_handshake", seconds=most)
         raise json_file.wrong(path, "desktop_client.silent_s", silent_s, allowed)
 
 
@@ -87,7 +90,7 @@ def _check_visible(names: tuple[str, ...], path: Path) -> None:
         try:
             plain_name(name)
         except ValueError:
-            allowed = 'a folder in `root`, like "data" (for one elsewhere make a link to it in `root`)'
+            allowed = Message("folder_in_root")
             raise json_file.wrong(path, f"visible_folders[{index}]", name, allowed) from None
 
 
@@ -96,27 +99,28 @@ def _check_ldap(ldap: Ldap, path: Path) -> None:
         host, _, _ = ldap.place
         host.encode("idna")
     except ValueError as error:
-        allowed = f"`ldaps://HOST`, or `ldap://HOST`, which is asked for TLS before it hears anything: {error}"
+        allowed = Message("ldap_url", detail=str(error))
         raise json_file.wrong(path, "ldap.url", ldap.url.rpartition("@")[2], allowed) from None
     if ldap.bind.count("{user}") != 1 or set("{}") & set(ldap.bind.replace("{user}", "")) or ldap.bind == "{user}":
-        allowed = 'the name of a user there, with {user} in its place once, like "uid={user},ou=people,dc=lab"'
+        allowed = Message("ldap_bind", placeholder=USER, example="uid={user},ou=people,dc=lab")
         raise json_file.wrong(path, "ldap.bind", ldap.bind, allowed)
     if ldap.ca is not None and "\0" in ldap.ca:
-        raise json_file.wrong(path, "ldap.ca", ldap.ca, "a path without NUL")
+        raise json_file.wrong(path, "ldap.ca", ldap.ca, Message("path_without_nul"))
 
 
 def _check_files(conf: ConfFile, path: Path) -> None:
     seen: dict[str, str] = {}
     for prefix, kind in conf.files.items():
         if kind not in get_args(FileOwner):
-            raise json_file.wrong(path, f"files.{prefix}", kind, " or ".join(f'"{one}"' for one in get_args(FileOwner)))
+            allowed = Message("one_of_texts", texts=tuple(f'"{one}"' for one in get_args(FileOwner)))
+            raise json_file.wrong(path, f"files.{prefix}", kind, allowed)
         try:
             check_owned(prefix, kind, conf.visible_folders)
-        except ValueError as error:
-            raise json_file.wrong(path, f"files.{prefix}", prefix, str(error)) from None
+        except PathError as error:
+            raise json_file.wrong(path, f"files.{prefix}", prefix, error.allowed) from None
         same = "/".join(owned_parts(prefix)).replace(GROUP, USER)
         if same in seen:
-            allowed = f"paths of which each means other folders ({seen[same]} means these already)"
+            allowed = Message("paths_of_other_folders", other=seen[same])
             raise json_file.wrong(path, f"files.{prefix}", prefix, allowed)
         seen[same] = prefix
 
@@ -126,7 +130,7 @@ def _check_hooks(hooks: Hooks, path: Path) -> None:
         if words is None:
             continue
         if isinstance(words, str) or not words or not words[0].startswith("/") or any("\0" in word for word in words):
-            allowed = f"the absolute path of a program and its arguments, like {HOOK_EXAMPLE} (no shell reads it)"
+            allowed = Message("hook_program", example=HOOK_EXAMPLE)
             raise json_file.wrong(path, f"hooks.{key}", words, allowed)
 
 

@@ -14,9 +14,9 @@ from master.config.conf_file import ConfFile, Ports, Values
 from master.config.settings import Settings
 from master.edited_files import json_file
 from master.edited_files.ownership import make_folder, make_private, not_ours, user_name
-from wire.errors import ConfigError
+from wire.message import Message
 
-MISSING_CURE = "`muster init` writes one that works on this machine"
+MISSING_CURE = Message("init_writes_conf")
 NOT_YET_USED = ("notify",)
 """Keys that are checked and kept, for parts that do not exist yet: the log names those that are set."""
 
@@ -72,7 +72,7 @@ def config_of(value: Any, path: Path) -> Config:
     folder, paths = path.parent, Paths(path, conf)
     root = paths.beneath(folder, "root")
     if not root.is_dir():
-        raise json_file.wrong(path, "root", conf.root, "a folder that exists (tasks run in it)")
+        raise json_file.wrong(path, "root", conf.root, Message("folder_that_exists"))
     values = {name: getattr(conf, name) for name in Values.__struct_fields__}
     return Config(
         **{**values, "accounts": ssh_accounts.typed(conf.accounts, path, "accounts")},
@@ -106,14 +106,14 @@ def make_folders(config: Config) -> None:
                 private = config.privacy == "own" and key == "train_log_path"
                 make_folder(folder, 0o751 if private else 0o777)
         except OSError as error:
-            raise ConfigError(f"{config.path}: {key}: the folder {folder} cannot be made: {error.strerror}") from None
+            what = Message("folder_cannot_be_made", key=key, folder=str(folder), detail=error.strerror)
+            raise json_file.fault(config.path, what) from None
     # The owner of conf.json decides what runs anyway.
     if strange := not_ours(config.task_info, {0, os.geteuid(), config.path.stat().st_uid}):
-        whose = user_name(strange[1])
-        raise ConfigError(
-            f"{config.path}: task_info: {strange[0]} belongs to {whose}, who could let commands run as "
-            f"{user_name(os.geteuid())}. Move it away, or if that is meant: chown {user_name(os.geteuid())} it"
-        )
+        folder, owner = strange
+        ours = user_name(os.geteuid())
+        what = Message("task_info_of_another", folder=str(folder), owner=user_name(owner), ours=ours)
+        raise json_file.fault(config.path, what)
 
 
 class Paths:
@@ -127,8 +127,8 @@ class Paths:
         """The path that `key` holds: a relative one lies beneath `base`, `~` is the home. Raises ConfigError."""
         value = getattr(self._conf, key)
         if "\0" in value:
-            raise json_file.wrong(self._path, key, value, "a path without NUL")
+            raise json_file.wrong(self._path, key, value, Message("path_without_nul"))
         try:
             return base / Path(value).expanduser()
         except RuntimeError:
-            raise json_file.wrong(self._path, key, value, "a path; there is no such user") from None
+            raise json_file.wrong(self._path, key, value, Message("path_of_known_user")) from None

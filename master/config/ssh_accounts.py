@@ -35,12 +35,12 @@ def typed(accounts: Mapping[str, SshAccount], path: Path, key: str) -> dict[str,
     and `key` are for the messages. Raises ConfigError."""
     for owner, account in accounts.items():
         if not _OWNER.fullmatch(owner):
-            raise json_file.wrong(path, key, owner, "names of users: small letters, digits, - and _")
+            raise json_file.wrong(path, key, owner, Message("names_of_users"))
         if not _LOGIN.fullmatch(account.user_name) or account.user_name == ROOT:
-            allowed = "an account of the node, and not root: an agent of root's needs no others"
+            allowed = Message("account_not_root")
             raise json_file.wrong(path, f"{key}.{owner}.user_name", account.user_name, allowed)
         if not account.key_file.strip():
-            raise json_file.wrong(path, f"{key}.{owner}.key_file", account.key_file, "the path of a private key")
+            raise json_file.wrong(path, f"{key}.{owner}.key_file", account.key_file, Message("path_of_key"))
     return {
         owner: SshAccount(account.user_name, str(path.parent.absolute() / Path(account.key_file).expanduser()))
         for owner, account in accounts.items()

@@ -5,8 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from wire.message import Message
+
 USER, GROUP = "{user}", "{group}"
 """In a path of `files`: here stands the name of a user, or of a group."""
+
+
+class PathError(ValueError):
+    """A path of `files` is not one of the `allowed` ones."""
+
+    def __init__(self, allowed: Message) -> None:
+        super().__init__(allowed)
+        self.allowed = allowed
 
 
 def plain_name(name: str) -> str:
@@ -34,23 +44,24 @@ def overlapping(root: Path, visible: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def owned_parts(path: str) -> list[str]:
-    """Return the names in a path of `files`, from the visible folder on. Raises ValueError, in words, for an invalid
-    path."""
+    """Return the names in a path of `files`, from the visible folder on. Raises PathError for an invalid path."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/"):
-        raise ValueError("a path that begins with a visible folder and not with `/`")
+        raise PathError(Message("path_from_visible_folder"))
     if not parts or ".." in parts or "\0" in path:
-        raise ValueError("a path of names, without `..`")
+        raise PathError(Message("path_of_names"))
     if wrong := [part for part in parts if part not in (USER, GROUP) and not {"{", "}"}.isdisjoint(part)]:
-        raise ValueError(f"{USER} or {GROUP} as a whole name, not {wrong[0]}")
+        raise PathError(Message("placeholder_as_name", user=USER, group=GROUP, found=wrong[0]))
     return parts
 
 
 def check_owned(path: str, kind: str, visible: tuple[str, ...]) -> None:
-    """Check a path of `files` of which `kind` is said. Raises ValueError, in words."""
+    """Check a path of `files` of which `kind` is said. Raises PathError."""
     parts = owned_parts(path)
     needed = {"own": USER, "group": GROUP}.get(kind)
     if needed is not None and parts.count(needed) != 1:
-        raise ValueError(f"a path with {needed} in it, once, for `{kind}`")
+        raise PathError(Message("path_with_placeholder", placeholder=needed, kind=kind))
     if not any(parts[: len(own)] == own for own in (name.split("/") for name in plain_names(visible))):
-        raise ValueError(f"a path in one of visible_folders ({', '.join(visible) or 'there are none'})")
+        if not visible:
+            raise PathError(Message("path_in_no_visible_folder"))
+        raise PathError(Message("path_in_visible_folders", folders=visible))

@@ -175,7 +175,7 @@ def refuse(path: Path, line: int | None, what: str) -> NoReturn:
 
 
 def _said(error: Exception) -> str:
-    return NOT_UTF8 if isinstance(error, UnicodeDecodeError) else str(error)
+    return str(NOT_UTF8) if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _line_of(data: bytes, error: Exception) -> int | None:

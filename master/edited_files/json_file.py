@@ -1,25 +1,26 @@
-"""A JSON file that people write by hand: read strictly, given its type, and every mistake told in words.
+"""A JSON file that people write by hand: read strictly, given its type, and every mistake is a message.
 
-Owns reading, and where in the file a mistake is; the words for it are `mismatch`'s. It knows nothing of what the files
-mean; `config` and `registry` do.
+Owns reading, and where in the file a mistake is; the messages of wrong types are `mismatch`'s. It knows nothing of
+what the files mean; `config` and `registry` do.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
-from master.edited_files.mismatch import describe, shown
+from master.edited_files.mismatch import explain, shown
 from wire.errors import ConfigError
 from wire.framing import FrameError, strict_loads
+from wire.message import Message
 from wire.pattern import Pattern
 from wire.regular_file import read_regular
 
 T = TypeVar("T")
 
-NOT_UTF8 = "not UTF-8: save it as that; `iconv -f GB18030 -t UTF-8` does it for what Windows wrote in Chinese"
+NOT_UTF8 = Message("not_utf8")
 """The error for bytes that are not UTF-8."""
 
 BOM = b"\xef\xbb\xbf"
@@ -27,19 +28,19 @@ _POSITION = Pattern(r"^not JSON: (?P<what>.*): line (?P<line>\d+) column (?P<col
 _UNDECODABLE = Pattern(r"^not UTF-8 \(byte (?P<byte>\d+)\)$")
 
 
-def read(path: Path, *, cure: str) -> Any:
+def read(path: Path, *, cure: Message) -> Any:
     """The file's value. Raises ConfigError; `cure` says what to do where there is no such file."""
     return parse(read_bytes(path, cure=cure), path)
 
 
-def read_bytes(path: Path, *, cure: str) -> bytes:
+def read_bytes(path: Path, *, cure: Message) -> bytes:
     """The file as it lies. Raises ConfigError; `cure` says what to do where there is no such file."""
     try:
         return read_regular(path)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; {cure}") from None
+        raise fault(path, Message("file_missing", cure=cure)) from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise fault(path, Message("file_unreadable", detail=error.strerror)) from None
 
 
 def parse(data: bytes, path: Path) -> Any:
@@ -47,7 +48,7 @@ def parse(data: bytes, path: Path) -> Any:
     try:
         return strict_loads(data.removeprefix(BOM))
     except FrameError as error:
-        raise ConfigError(f"{path}: {_syntax(str(error), data)}") from None
+        raise fault(path, _syntax(str(error), data)) from None
 
 
 def convert(value: Any, kind: type[T], path: Path, prefix: str = "") -> T:
@@ -55,23 +56,36 @@ def convert(value: Any, kind: type[T], path: Path, prefix: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {describe(str(error), value, kind, prefix)}") from None
+        raise fault(path, explain(str(error), value, kind, prefix)) from None
 
 
-def wrong(path: Path, key: str, found: Any, allowed: str) -> ConfigError:
+def wrong(path: Path, key: str, found: Any, allowed: Message) -> ConfigError:
     """The error for a value that has the right type and is still wrong; `key` is its path in the file."""
-    return ConfigError(f"{path}: {key}: found {shown(key, found)}, expected {allowed}")
+    return fault(path, Message("wrong_value", where=key, found=shown(key, found), expected=allowed))
 
 
-def _syntax(message: str, data: bytes) -> str:
+def fault(path: Path, what: Message) -> ConfigError:
+    """Return the error for a fault of the file, or of what it says."""
+    return ConfigError(Message("in_file", path=str(path), fault=what))
+
+
+def fault_of(path: Path, error: ConfigError) -> Message:
+    """Return what is wrong with the file, without its path: for callers who named the file themselves."""
+    said: Message = error.args[0]
+    is_its_own = said.key == "in_file" and said.args["path"] == str(path)
+    return cast("Message", said.args["fault"]) if is_its_own else said
+
+
+def _syntax(message: str, data: bytes) -> Message:
     if undecodable := _UNDECODABLE.match(message):
         lines_before = data.count(b"\n", 0, int(undecodable["byte"]))
-        return f"line {lines_before + 1}: {NOT_UTF8}"
+        return Message("not_utf8_at", line=lines_before + 1)
     match = _POSITION.match(message)
     if match is None:
-        return message
+        return Message("json_refused", detail=message)
     line, column = int(match["line"]), int(match["column"])
     lines = data.decode("utf-8", "replace").split("\n")
     rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
-    hint = " (JSON has no comments)" if rest.startswith(("#", "//", "/*")) else ""
-    return f"line {line}, column {column}: not JSON: {match['what']}{hint}"
+    if rest.startswith(("#", "//", "/*")):
+        return Message("json_comment_at", line=line, column=column, detail=match["what"])
+    return Message("not_json_at", line=line, column=column, detail=match["what"])

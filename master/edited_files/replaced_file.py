@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from wire.errors import ConfigError, ConflictError, StorageError
+from master.edited_files.json_file import fault
+from wire.errors import ConflictError, StorageError
 from wire.message import Message
 
 LOCK_S = 10.0
@@ -22,7 +23,7 @@ Change = Callable[[bytes], bytes]
 """Returns the new content of a file, given the old."""
 
 
-def rewrite(path: Path, change: Change, *, cure: str, keep: Callable[[bytes], None]) -> None:
+def rewrite(path: Path, change: Change, *, cure: Message, keep: Callable[[bytes], None]) -> None:
     """Change a whole file; `keep` is given what stood there before. Raises what `change` raises, StorageError, and as
     `alone` and `replace` do."""
     path = Path(os.path.realpath(path))
@@ -38,7 +39,7 @@ def rewrite(path: Path, change: Change, *, cure: str, keep: Callable[[bytes], No
 
 
 @contextmanager
-def alone(path: Path, cure: str) -> Iterator[None]:
+def alone(path: Path, cure: Message) -> Iterator[None]:
     """The lock of the file itself: none is left behind, and it works where the folder is on NFS. Raises ConfigError
     where there is no such file, with `cure`, and ConflictError where another program keeps it locked."""
     deadline = time.monotonic() + LOCK_S
@@ -55,11 +56,11 @@ def alone(path: Path, cure: str) -> Iterator[None]:
         time.sleep(_LOOK_S)
 
 
-def _open(path: Path, cure: str) -> int:
+def _open(path: Path, cure: Message) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; {cure}") from None
+        raise fault(path, Message("file_missing", cure=cure)) from None
     except OSError:
         # A file that nobody may write into can be replaced all the same, where its folder takes new files.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)

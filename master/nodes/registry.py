@@ -23,7 +23,7 @@ from wire.errors import BadRequestError, ConfigError
 from wire.message import Message
 from wire.pattern import Pattern
 
-MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
+MISSING_CURE = Message("init_writes_registry")
 UNKNOWN_GPU = "GPU"
 """The model of a GPU that the registry counts and does not name."""
 
@@ -108,10 +108,7 @@ def load_registry(path: Path) -> tuple[NodeConfig, ...]:
     """Read the registry. Raises ConfigError; a file with one mistake is refused whole."""
     path = path.absolute()
     if (owner := planted(path)) is not None:
-        raise ConfigError(
-            f"{path}: it belongs to {user_name(owner)}, in a folder where everybody may write: nodes would be that "
-            "account's word. Write one of your own, or move conf.json and it into a folder of yours"
-        )
+        raise json_file.fault(path, Message("registry_planted", owner=user_name(owner)))
     return parse_registry(entries_of(json_file.read_bytes(path, cure=MISSING_CURE), path), path)
 
 
@@ -119,7 +116,7 @@ def entries_of(data: bytes, path: Path) -> list[Any]:
     """The entries of a registry as they stand, untyped; `path` is for the messages. Raises ConfigError."""
     value = json_file.parse(data, path)
     if not isinstance(value, list):
-        raise ConfigError(f"{path}: expected a list of nodes [{{…}}, …], found something else")
+        raise json_file.fault(path, Message("no_list_of_nodes", example="[{…}, …]"))
     return value
 
 
@@ -130,7 +127,7 @@ def parse_registry(entries: list[Any], path: Path) -> tuple[NodeConfig, ...]:
     for index, entry in enumerate(entries):
         node = _parse_entry(entry, path, _label(index, entry))
         if node.name in places:
-            allowed = f"a name that no other node has (entry {places[node.name]} has it)"
+            allowed = Message("node_name_free", entry=places[node.name])
             raise json_file.wrong(path, f"[{index}].name", node.name, allowed)
         places[node.name] = index
         nodes.append(node)
@@ -142,7 +139,7 @@ def check_entry(entry: dict[str, Any]) -> None:
     try:
         node = _parse_entry(entry, Path("node"), "")
     except ConfigError as error:
-        raise BadRequestError(str(error)) from None
+        raise BadRequestError(error.args[0]) from None
     if node.driver == "ssh":
         check_address(node.ip)
 
@@ -211,28 +208,28 @@ def _without_comments(entry: Any) -> Any:
 
 
 def _check(node: NodeConfig, path: Path, label: str) -> None:
-    def wrong(key: str, found: Any, allowed: str) -> ConfigError:
+    def wrong(key: str, found: Any, allowed: Message) -> ConfigError:
         return json_file.wrong(path, f"{label}.{key}".lstrip("."), found, allowed)
 
     if not _NAME.fullmatch(node.name) or not node.name.isprintable():
-        raise wrong("name", node.name, "1 to 64 characters without , / < >, not beginning with - or a blank")
+        raise wrong("name", node.name, Message("node_name"))
     for key, values in (("gpu_info", node.gpu_info), ("gpu_memory", node.gpu_memory)):
         if values and len(values) != node.gpu_count:
-            raise wrong(key, values, f"as many entries as gpu_count says: {node.gpu_count}, not {len(values)}")
+            raise wrong(key, values, Message("as_many_as_gpus", count=node.gpu_count, found=len(values)))
     if node.driver == "ssh":
         for key, value in (("ip", node.ip), ("user_name", node.user_name)):
             if not value:
-                raise wrong(key, value, "an entry: the driver `ssh` needs it to log in")
+                raise wrong(key, value, Message("entry_for_ssh"))
     for key, value in (("ip", node.ip), ("user_name", node.user_name)):
         if value and not (_PLAIN.fullmatch(value) and value.isprintable()):
-            raise wrong(key, value, "one word without blanks, not beginning with -")
+            raise wrong(key, value, Message("one_plain_word"))
     if not node.python.strip() or node.python.startswith("-") or not node.python.isprintable():
-        raise wrong("python", node.python, "the path of a Python on the node")
+        raise wrong("python", node.python, Message("path_of_python"))
     if node.host_key is not None and not _HOST_KEY.fullmatch(node.host_key):
-        allowed = "SHA256:… or a key as in a known_hosts file, without the host (ssh-ed25519 AAAA…)"
+        allowed = Message("host_key_text")
         raise wrong("host_key", node.host_key, allowed)
     if node.accounts is not None and (node.driver != "ssh" or node.user_name == ROOT):
-        allowed = "none: they are for nodes that are reached by ssh as somebody who is not root"
+        allowed = Message("no_accounts_here")
         raise wrong("accounts", sorted(node.accounts), allowed)
     if node.proxy is not None and not _PROXY.fullmatch(node.proxy):
-        raise wrong("proxy", node.proxy, "socks5://[USER:PASSWORD@]HOST:PORT")
+        raise wrong("proxy", node.proxy, Message("socks_proxy"))

@@ -104,7 +104,7 @@ def typed(path: Path, data: bytes, check: Check = _nobody) -> Nodes:
         nodes = parse_registry(entries_of(data, path), path)
         check(nodes)
     except ConfigError as error:
-        raise BadRequestError(str(error).removeprefix(f"{path}: ")) from None
+        raise BadRequestError(json_file.fault_of(path, error)) from None
     return nodes
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from master.callers.addresses import plain
 from master.config.conf_file import DesktopClient
 from master.core.nodes.inventory import Facts
+from master.edited_files.json_file import fault
 from master.edited_files.ownership import user_name
 from master.nodes.registry import NodeConfig
 from master.tls.policy import our_names
-from wire.errors import ConfigError
 from wire.message import Message, names
 from wire.netlink import is_here
 
@@ -41,11 +41,9 @@ def check_company(nodes: Iterable[NodeConfig], access: DesktopClient, conf: Path
     outside = let_in_from_outside(access)
     ours = {node.name: account for node in nodes if (account := _our_account(node)) is not None} if outside else {}
     if ours:
-        accounts = " or ".join(sorted(set(ours.values())))
-        raise ConfigError(
-            f"{conf}: desktop_client.networks lets in {', '.join(outside)}, who show no password, and tasks "
-            f"on {_named(list(ours))} run as {accounts}{_WHAT_THEY_CAN}. {_WAYS_OUT}"
-        )
+        accounts = tuple(sorted(set(ours.values())))
+        what = Message("nodes_run_as_us", networks=tuple(outside), nodes=tuple(ours), accounts=accounts)
+        raise fault(conf, what)
 
 
 def company_of(facts: Facts, access: DesktopClient) -> str | None:
@@ -139,7 +137,3 @@ def _is_this_machine(text: str) -> bool:
     if mapped is not None and network.prefixlen >= 104:  # noqa: PLR2004  (::ffff:127.0.0.0/104 is 127.0.0.0/8)
         return mapped.is_loopback
     return network.is_loopback
-
-
-def _named(names: list[str]) -> str:
-    return f"node {names[0]}" if len(names) == 1 else f"the nodes {', '.join(names)}"

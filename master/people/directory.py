@@ -88,7 +88,7 @@ def _context(ca: Path | None, conf: Path) -> ssl.SSLContext:
     if ca is None:
         return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    data = json_file.read_bytes(ca, cure=f"{conf} names it as `ldap.ca`")
+    data = json_file.read_bytes(ca, cure=Message("named_as_ldap_ca", path=str(conf)))
     try:
         context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):

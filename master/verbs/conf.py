@@ -139,7 +139,7 @@ class _Change:
         self.before = self.after = b""
         self.kept: str | None = None
 
-    def write(self, cure: str) -> None:
+    def write(self, cure: Message) -> None:
         """Do it. Raises as `replaced_file.rewrite` does, and BadRequestError, ForbiddenError."""
         if self._params.name == "conf":
             replaced_file.rewrite(self._path, self._made, cure=cure, keep=self._keep)
@@ -159,7 +159,7 @@ class _Change:
         self._loop.call_soon_threadsafe(self._context.master.fleet.apply, nodes)
 
 
-def _place(context: Context, name: Name) -> tuple[Path, str]:
+def _place(context: Context, name: Name) -> tuple[Path, Message]:
     conf = context.master.config
     return (conf.path, config.MISSING_CURE) if name == "conf" else (conf.registry, MISSING_CURE)
 
@@ -181,7 +181,7 @@ def _text(data: bytes, path: Path) -> str:
     try:
         return data.removeprefix(json_file.BOM).decode()
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: {json_file.NOT_UTF8}") from None
+        raise json_file.fault(path, json_file.NOT_UTF8) from None
 
 
 def _shown(data: bytes, path: Path) -> str:
@@ -213,7 +213,7 @@ def _changed(context: Context, params: WriteFile, path: Path, before: bytes) -> 
         else:
             registry_file.typed(path, after, _registry_check(context))
     except ConfigError as error:
-        raise BadRequestError(str(error).removeprefix(f"{path}: ")) from None
+        raise BadRequestError(json_file.fault_of(path, error)) from None
     return after
 
 

@@ -35,6 +35,7 @@ from tests.master.setup.deploy.deploy_lab import write_lab
 from tests.rights import need_users
 from wire.account import Account
 from wire.errors import MusterError
+from wire.message import Message
 
 HIDDEN = b"the victim's\n"
 THEIRS = 4501
@@ -218,7 +219,7 @@ class Trial(NamedTuple):
 def replace_conf(folder: Path) -> None:
     path = folder / "conf.json"
     path.write_bytes(b"{}")
-    replaced_file.rewrite(path, lambda _: b"{ }", cure="", keep=lambda _: None)
+    replaced_file.rewrite(path, lambda _: b"{ }", cure=Message("give_old_folder"), keep=lambda _: None)
 
 
 def rotate(folder: Path) -> None:

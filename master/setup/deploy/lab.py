@@ -18,6 +18,7 @@ from master.edited_files import json_file
 from master.nodes.registry import NodeConfig
 from master.setup.deploy.machine import Machine, Mount
 from wire.errors import ConfigError
+from wire.message import Message
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
@@ -164,8 +165,7 @@ def _check_address(node: NodeConfig, registry: Path) -> None:
     except ValueError:
         usable = _HOST_NAME.fullmatch(node.ip) is not None
     if not usable:
-        allowed = "an address or a host name that /etc/exports can hold too"
-        raise json_file.wrong(registry, f"{node.name}.ip", node.ip, allowed)
+        raise json_file.wrong(registry, f"{node.name}.ip", node.ip, Message("address_for_exports"))
 
 
 def _check_paths(config: Config, machine: Machine) -> None:

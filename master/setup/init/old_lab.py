@@ -24,6 +24,7 @@ from master.durable import queue_files as snapshot
 from master.edited_files import json_file, json_text
 from master.nodes.registry import COMMENT, NodeConfig, entries_of, parse_registry
 from wire.errors import ConfigError
+from wire.message import Message
 from wire.regular_file import read_regular
 
 ASIDE = "_old"
@@ -130,7 +131,7 @@ def find_conf(folder: Path) -> Path:
 
 def read_conf(path: Path) -> OldConf:
     """Read conf.json. Raises ConfigError; a mistake of syntax is reported with its line and column."""
-    was = json_file.read_bytes(path, cure="give the old system's folder")
+    was = json_file.read_bytes(path, cure=Message("give_old_folder"))
     value = json_file.parse(was, path)
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: expected an object {{…}}, found something else")
@@ -167,7 +168,7 @@ def check_folders(conf: OldConf) -> None:
 
 def read_registry(path: Path) -> OldRegistry:
     """Read the registry. Raises ConfigError with the entry and the key of what cannot be."""
-    was = json_file.read_bytes(path, cure="conf.json's `slaver_file` says where it lies")
+    was = json_file.read_bytes(path, cure=Message("slaver_file_says"))
     entries = entries_of(was, path)
     text, unknown, notes = _text(was), {}, []
     for index, entry in enumerate(entries):

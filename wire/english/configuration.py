@@ -1,0 +1,80 @@
+"""Faults of conf.json, of the registry, and of the files that they name."""
+
+from __future__ import annotations
+
+CONFIGURATION: dict[str, str] = {
+    "in_file": "{path}: {fault}",
+    # Any file.
+    "file_missing": "there is no such file; {cure}",
+    "file_unreadable": "cannot be read: {detail}",
+    "not_utf8": "not UTF-8: save it as that; `iconv -f GB18030 -t UTF-8` does it for what Windows wrote in Chinese",
+    "not_utf8_at": (
+        "line {line}: not UTF-8: save it as that; `iconv -f GB18030 -t UTF-8` does it for what Windows wrote in Chinese"
+    ),
+    "not_json_at": "line {line}, column {column}: not JSON: {detail}",
+    "json_comment_at": "line {line}, column {column}: not JSON: {detail} (JSON has no comments)",
+    "json_refused": "{detail}",
+    "folder_cannot_be_made": "{key}: the folder {folder} cannot be made: {detail}",
+    "task_info_of_another": (
+        "task_info: {folder} belongs to {owner}, who could let commands run as {ours}. Move it away, or if that is "
+        "meant: chown {ours} it"
+    ),
+    "no_list_of_nodes": "expected a list of nodes {example}, found something else",
+    "registry_planted": (
+        "it belongs to {owner}, in a folder where everybody may write: nodes would be that account's word. Write one "
+        "of your own, or move conf.json and it into a folder of yours"
+    ),
+    "nodes_run_as_us": (
+        "desktop_client.networks lets in {networks:, }, who show no password, and tasks on "
+        "{nodes:node|the nodes} {nodes:, } run as {accounts: or }, who can do there what the master can: they could "
+        "read its keys and command it. Let them run as another account of this machine (in the registry "
+        '`"driver": "ssh", "ip": "127.0.0.1", "user_name": OTHER`), or take the node out of the registry, or leave '
+        "only this machine in `desktop_client.networks`, or accept it with `desktop_client.local_nodes`: `allow`"
+    ),
+    # The ways to a file that is missing.
+    "init_writes_conf": "`muster init` writes one that works on this machine",
+    "init_writes_registry": (
+        "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
+    ),
+    "give_old_folder": "give the old system's folder",
+    "slaver_file_says": "conf.json's `slaver_file` says where it lies",
+    "named_as_ldap_ca": "{path} names it as `ldap.ca`",
+    # Allowed values of a key.
+    "ports_that_differ": "ports that all differ ({key} is {port} already)",
+    "names_of_variables": "names of letters, digits and _, not beginning with a digit",
+    "text_without_nul": "a text without NUL",
+    "path_without_nul": "a path without NUL",
+    "network_or_address": "a network like 192.168.36.0/24 or an address ({detail})",
+    "an_address": "an address ({detail})",
+    "less_than_handshake": "less than the {seconds:g} s of limits.handshake_s",
+    "folder_in_root": 'a folder in `root`, like "data" (for one elsewhere make a link to it in `root`)',
+    "ldap_url": "`ldaps://HOST`, or `ldap://HOST`, which is asked for TLS before it hears anything: {detail}",
+    "ldap_bind": 'the name of a user there, with {placeholder} in its place once, like "{example}"',
+    "one_of_texts": "{texts: or }",
+    "paths_of_other_folders": "paths of which each means other folders ({other} means these already)",
+    "path_from_visible_folder": "a path that begins with a visible folder and not with `/`",
+    "path_of_names": "a path of names, without `..`",
+    "placeholder_as_name": "{user} or {group} as a whole name, not {found}",
+    "path_with_placeholder": "a path with {placeholder} in it, once, for `{kind}`",
+    "path_in_visible_folders": "a path in one of visible_folders ({folders:, })",
+    "path_in_no_visible_folder": "a path in one of visible_folders (there are none)",
+    "hook_program": "the absolute path of a program and its arguments, like {example} (no shell reads it)",
+    "folder_that_exists": "a folder that exists (tasks run in it)",
+    "path_of_known_user": "a path; there is no such user",
+    "bind_of_console": "an address of this machine, or 0.0.0.0 or :: for all of them",
+    "host_of_console": "a name like queue.lab.example or an address, without a scheme and without a port",
+    "proxy_of_console": "an address, or a network like 10.0.0.0/24 ({detail})",
+    "names_of_users": "names of users: small letters, digits, - and _",
+    "account_not_root": "an account of the node, and not root: an agent of root's needs no others",
+    "path_of_key": "the path of a private key",
+    "node_name_free": "a name that no other node has (entry {entry} has it)",
+    "node_name": "1 to 64 characters without , / < >, not beginning with - or a blank",
+    "as_many_as_gpus": "as many entries as gpu_count says: {count}, not {found}",
+    "entry_for_ssh": "an entry: the driver `ssh` needs it to log in",
+    "one_plain_word": "one word without blanks, not beginning with -",
+    "path_of_python": "the path of a Python on the node",
+    "host_key_text": "SHA256:… or a key as in a known_hosts file, without the host (ssh-ed25519 AAAA…)",
+    "no_accounts_here": "none: they are for nodes that are reached by ssh as somebody who is not root",
+    "address_for_exports": "an address or a host name that /etc/exports can hold too",
+    "socks_proxy": "socks5://[USER:PASSWORD@]HOST:PORT",
+}
