@@ -271,7 +271,7 @@ class Core:
         parts.task_table.load(tasks, next_id)
         parts.identities.load(pieces, self.inventory.nodes)
         self.arrays.count(tasks.values())
-        parts.refusals.load(tasks.values())
+        parts.unstarted_tasks.load(tasks.values())
         parts.dispatch.load(pieces)
         parts.unknown_attempts.load(pieces)
         self.dependencies.load()
@@ -324,7 +324,7 @@ class Core:
         parts = self._parts
         checked = (
             parts.task_table, parts.nodes, parts.dispatch, parts.arrays, parts.allocations, parts.quotas, parts.waiting,
-            parts.dependencies, parts.refusals, parts.own_tasks,
+            parts.dependencies, parts.unstarted_tasks, parts.own_tasks,
         )  # fmt: skip
         found = [told for part in checked for told in part.discrepancies()]
         if found:

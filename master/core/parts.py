@@ -26,8 +26,8 @@ from master.core.nodes.machines import Machines
 from master.core.nodes.nodes import Nodes
 from master.core.nodes.notes import Notes
 from master.core.nodes.outgrown import OutgrownShares
-from master.core.nodes.refusals import Refusals
 from master.core.nodes.strays import StrayTasks
+from master.core.nodes.unstarted_tasks import UnstartedTasks
 from master.core.outcome import Pending
 from master.core.people.barred import BarredOwners
 from master.core.people.own_account import OwnAccountNodes
@@ -94,8 +94,8 @@ class Parts:
         pending, task_table = self.pending, self.task_table
         self.nodes = nodes = Nodes(specs, task_table, pending, licences)
         self.notes = Notes(nodes, pending, self.people.clock)
-        self.refusals = Refusals(task_table)
-        self.health = Health(self.refusals, nodes, self.notes, pending)
+        self.unstarted_tasks = UnstartedTasks(task_table)
+        self.health = Health(self.unstarted_tasks, nodes, self.notes, pending)
         self.identities = Identities(pending)
         self.machines = Machines(task_table, nodes, self.identities)
         self.unknown_attempts = UnknownAttempts(task_table, nodes, pending)
@@ -107,7 +107,7 @@ class Parts:
         self.endings = Endings(
             *(task_table, self.waiting, self.people, self.arrays, self.tuning),
             inventory=nodes.inventory,
-            refusals=self.refusals,
+            unstarted_tasks=self.unstarted_tasks,
         )
         self.dispatch = dispatch = Dispatch(
             *(task_table, nodes),
@@ -116,7 +116,7 @@ class Parts:
             learned=self.learned,
             allocations=self.allocations,
             health=self.health,
-            refusals=self.refusals,
+            unstarted_tasks=self.unstarted_tasks,
             orphaned=self.orphaned_attempts,
             unknown=self.unknown_attempts,
             pending=self.pending,
@@ -178,7 +178,7 @@ class Parts:
         well, each in ways that do not concern the other."""
         for listener in (
             self.nodes, self.dispatch, self.pausing, self.quotas, self.task_access, self.waiting, self.learned,
-            self.allocations, self.dispatch.elastic, self.refusals, self.outgrown, self.strays, self.idle,
+            self.allocations, self.dispatch.elastic, self.unstarted_tasks, self.outgrown, self.strays, self.idle,
             self.unproven_attempts, self.own_tasks, self.barred, self.dependencies, self.arrays,
         ):  # fmt: skip
             self.task_table.listen(listener)

@@ -20,7 +20,7 @@ from master.core.nodes.accounts import OWN
 from master.core.nodes.health import Health
 from master.core.nodes.node_clock import sane
 from master.core.nodes.nodes import Nodes
-from master.core.nodes.refusals import Refusals
+from master.core.nodes.unstarted_tasks import UnstartedTasks
 from master.core.outcome import Pending
 from master.core.people.barred import BarredOwners
 from master.core.people.quotas import Quotas
@@ -70,7 +70,7 @@ class Dispatch:
         learned: Learned,
         allocations: Allocations,
         health: Health,
-        refusals: Refusals,
+        unstarted_tasks: UnstartedTasks,
         orphaned: OrphanedAttempts,
         unknown: UnknownAttempts,
         pending: Pending,
@@ -89,7 +89,7 @@ class Dispatch:
         self._allocations = allocations
         self.elastic = ElasticTasks(task_table, nodes.inventory, pending, barred.bars)
         self._health = health
-        self._refusals = refusals
+        self._unstarted_tasks = unstarted_tasks
         self._orphaned = orphaned
         self._unknown = unknown
         self._pending = pending
@@ -466,7 +466,7 @@ class Dispatch:
         known_sick = self._health.is_sick(name)
         if not known_sick:
             others = [entry for entry in task.unstarted if entry.node != name]
-            self._refusals.put(task, [*others, Unstarted(name, why)])
+            self._unstarted_tasks.put(task, [*others, Unstarted(name, why)])
         if len(task.allocation) > 1:
             end = PartEnd(TaskState.FAILED, now, reason=Message("not_started", said=why), unbegun=True)
             self._gang.part_over(task, part, end, now)

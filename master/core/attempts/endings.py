@@ -13,7 +13,7 @@ from math import ceil
 
 from master.core.attempts.exhaustion import OUT_OF_MEMORY
 from master.core.nodes.inventory import Inventory
-from master.core.nodes.refusals import Refusals
+from master.core.nodes.unstarted_tasks import UnstartedTasks
 from master.core.people.barred import why_barred
 from master.core.people.people import People
 from master.core.tasks.arrays import Arrays
@@ -77,7 +77,7 @@ class Endings:
         tuning: Tuning,
         *,
         inventory: Inventory,
-        refusals: Refusals,
+        unstarted_tasks: UnstartedTasks,
     ) -> None:
         self._task_table = task_table
         self._waiting = waiting
@@ -85,7 +85,7 @@ class Endings:
         self._arrays = arrays
         self._tuning = tuning
         self._inventory = inventory
-        self._refusals = refusals
+        self._unstarted_tasks = unstarted_tasks
 
     def over(self, task: Task, state: TaskState, at: float, reason: Message | None, now: float) -> None:
         """Its attempt ended at `at`, in all its parts, and with it the task: in this state, for this reason; unless it
@@ -130,7 +130,7 @@ class Endings:
         if reason is None or task.state is not TaskState.WAITING:
             return
         if reason.key == "oom_gpu_others":
-            self._refusals.put(task, [Unstarted(node, str(reason), ran=True) for node in nodes])
+            self._unstarted_tasks.put(task, [Unstarted(node, str(reason), ran=True) for node in nodes])
             self._task_table.changed(task)
         elif reason.key == "oom_gpu_own" or (reason.key == "oom_gpu" and task.share):
             mib = ceil(MORE_MEMORY * (task.gpu_peak_mib or 0))

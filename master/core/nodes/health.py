@@ -10,7 +10,7 @@ from master.core.nodes.accounts import OWN, AccountAgent
 from master.core.nodes.node import Node
 from master.core.nodes.nodes import Nodes
 from master.core.nodes.notes import SICK, Notes
-from master.core.nodes.refusals import Refusals
+from master.core.nodes.unstarted_tasks import UnstartedTasks
 from master.core.outcome import Pending
 from master.core.tasks.task import Task
 from wire.errors import ConflictError
@@ -29,8 +29,8 @@ RESTING = "resting"
 class Health:
     """Launches that nodes refused, and what these say of the nodes."""
 
-    def __init__(self, refusals: Refusals, nodes: Nodes, notes: Notes, pending: Pending) -> None:
-        self._refusals = refusals
+    def __init__(self, unstarted_tasks: UnstartedTasks, nodes: Nodes, notes: Notes, pending: Pending) -> None:
+        self._unstarted_tasks = unstarted_tasks
         self._nodes = nodes
         self._notes = notes
         self._pending = pending
@@ -111,5 +111,5 @@ class Health:
             raise ConflictError(Message("not_drained", node=name))
         self.rested(name)
         node.faulted, node.rests = {}, 0
-        self._refusals.forget(name)
+        self._unstarted_tasks.forget(name)
         self._notes.change(name, drained=None, by="", at=0.0, sick=None)

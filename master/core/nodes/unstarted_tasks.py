@@ -13,7 +13,7 @@ from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import State
 
 
-class Refusals:
+class UnstartedTasks:
     """The ids of all tasks in which it may stand; of those that have ended nobody asks any more."""
 
     def __init__(self, task_table: TaskTable) -> None:
@@ -32,9 +32,9 @@ class Refusals:
         """It is looked for no more: who is queued again begins without."""
         self._ids.discard(task.id)
 
-    def put(self, task: Task, refusals: list[Unstarted]) -> None:
+    def put(self, task: Task, entries: list[Unstarted]) -> None:
         """These nodes could not start it, and no others. That the task changed is told by whoever calls."""
-        task.unstarted = refusals
+        task.unstarted = entries
         self._ids.add(task.id)
 
     def forget(self, node: str) -> None:
