@@ -48,7 +48,7 @@ class Cursor:
     def load(self) -> Place | None:
         """Return what the file says; None if it is missing, torn, or not ours."""
         with suppress(OSError, ValueError):
-            checksum, line = self._disk.read(self._path).split(b"\n", 1)[0].split(b" ", 1)
+            checksum, line = self._disk.read_own(self._path).split(b"\n", 1)[0].split(b" ", 1)
             if int(checksum, 16) == crc32(line):
                 seq, crc, done, moves = line.split(b" ")
                 return Place(int(seq), int(crc, 16), int(done), int(moves))

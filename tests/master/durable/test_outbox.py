@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +13,8 @@ from master.core.tasks.records import Change, read_tasks
 from master.core.tasks.task import Task, TaskState
 from master.durable import outbox as outbox_module
 from master.durable import store as store_module
+from master.durable.cursor import Cursor, Place
+from master.durable.disk import OsDisk
 from master.durable.outbox import Moved
 from master.durable.store import Store
 from tests.master.durable.simulated_disk import Fate, SimulatedDisk
@@ -150,6 +154,21 @@ def test_a_damaged_cursor_falls_back_to_the_floor_and_nothing_is_lost(damage: st
     assert ids(heard) == [2, 3]
     assert gaps(heard) == []
     assert heard[0] == lab.heard[-1]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_a_cursor_that_is_no_file_of_ours_says_nothing_and_stops_no_start(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / NAME
+    Cursor(OsDisk(), path).begin(Place(7, 8, 9, 10))
+    assert Cursor(OsDisk(), path).load() == Place(7, 8, 9, 10)
+    path.rename(tmp_path / "elsewhere")
+    if kind == "link":
+        path.symlink_to("elsewhere")
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    assert Cursor(OsDisk(), path).load() is None
 
 
 def test_a_folder_put_back_beside_newer_cursors_repeats_and_loses_nothing() -> None:
