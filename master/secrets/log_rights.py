@@ -22,8 +22,9 @@ from pathlib import Path
 import msgspec
 
 from master.config.config import Config
+from master.edited_files.json_file import fault
 from master.edited_files.ownership import open_folder, user_name
-from wire.errors import ConfigError
+from wire.message import Message
 
 MODE = 0o640
 BYTES = 10 << 20
@@ -37,10 +38,7 @@ def group_of(config: Config) -> int | None:
     try:
         return grp.getgrnam(config.log_group).gr_gid
     except KeyError:
-        raise ConfigError(
-            f"{config.path}: log_group: found {config.log_group!r}, expected a group of this machine (`getent group`): "
-            "one of the account that the desktop PCs use over ssh"
-        ) from None
+        raise fault(config.path, Message("log_group_unknown", group=config.log_group)) from None
 
 
 def give_folder_to_group(config: Config) -> None:
@@ -53,9 +51,10 @@ def give_folder_to_group(config: Config) -> None:
     except OSError as error:
         if group is None and isinstance(error, PermissionError):
             return  # another account's folder: its owner chose the group
-        raise _cannot(config, error.strerror or "") from None
+        raise fault(config.path, _refused(config, error)) from None
     if group is not None and not (info.st_gid == group and info.st_mode & stat.S_ISGID):
-        raise _cannot(config, "its setgid bit does not stay")
+        what = Message("log_group_not_kept", folder=str(folder), group=config.log_group, ours=user_name(os.geteuid()))
+        raise fault(config.path, what)
 
 
 class Readers(msgspec.Struct, frozen=True):
@@ -91,11 +90,13 @@ def _hand_down(folder: Path, group: int | None) -> None:
         os.close(held)
 
 
-def _cannot(config: Config, why: str) -> ConfigError:
-    who, group = user_name(os.geteuid()), config.log_group
-    return ConfigError(
-        f"{config.path}: log_group: {config.train_logs} cannot be given to the group {group}: {why}. The folder must "
-        f"be {who}'s, and {who} a member of the group: `sudo usermod -aG {group} {who}`, then log in anew"
+def _refused(config: Config, error: OSError) -> Message:
+    return Message(
+        "log_group_refused",
+        folder=str(config.train_logs),
+        group=config.log_group,
+        detail=error.strerror or "",
+        ours=user_name(os.geteuid()),
     )
 
 

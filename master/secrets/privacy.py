@@ -12,8 +12,9 @@ from pathlib import Path
 from master.callers.addresses import plain
 from master.config.conf_file import DesktopClient
 from master.config.config import Config
+from master.edited_files.json_file import fault
 from master.edited_files.ownership import user_name
-from wire.errors import ConfigError
+from wire.message import Message
 
 
 def check_private(config: Config) -> None:
@@ -27,20 +28,18 @@ def check_private(config: Config) -> None:
 def _check_logs(config: Config) -> None:
     folder = config.train_logs
     if config.log_group is not None:
-        raise _open(config, "log_group", f"the group {config.log_group} may read all logs. Leave the key out")
+        raise fault(config.path, Message("own_log_group", group=config.log_group))
     for name in config.visible_folders:
         if _meet(config.root / name, folder):
-            why = f"{config.root / name} and {folder} lie one in the other. Move train_log_path out of it"
-            raise _open(config, "visible_folders", why)
+            what = Message("own_logs_visible", folder=str(config.root / name), logs=str(folder))
+            raise fault(config.path, what)
     info = folder.stat()
     if info.st_mode & stat.S_IROTH:
-        raise _open(config, "train_log_path", f"everybody may look into {folder}. Close it: chmod o-r {folder}")
+        raise fault(config.path, Message("own_logs_open", folder=str(folder)))
     if info.st_mode & stat.S_IRGRP and (group := _shared_group(info.st_gid)) is not None:
-        why = f"the group {group} may read the logs in {folder}. Give it to a group that is the master's alone: chgrp"
-        raise _open(config, "train_log_path", why)
+        raise fault(config.path, Message("own_logs_of_group", group=group, folder=str(folder)))
     if info.st_mode & stat.S_IXOTH and (log := _open_log(folder)) is not None:
-        why = f"everybody may read {log}. Close the existing logs: chmod o-rwx {folder}/*.log"
-        raise _open(config, "train_log_path", why)
+        raise fault(config.path, Message("own_log_open", log=str(log), folder=str(folder)))
 
 
 def _shared_group(number: int) -> str | None:
@@ -72,15 +71,7 @@ def _check_clients(access: DesktopClient, conf: Path) -> None:
             continue
         inside = sum(1 for address in known if address in network)
         if inside < network.num_addresses:
-            raise ConfigError(
-                f"{conf}: desktop_client.networks[{index}]: `privacy` is `own`, and {text} lets in whoever sits at an "
-                f"address that desktop_client.users does not name, as {access.user}. "
-                "Name single addresses (10.0.0.7/32), each of them in `users`, or none at all"
-            )
-
-
-def _open(config: Config, key: str, why: str) -> ConfigError:
-    return ConfigError(f"{config.path}: {key}: `privacy` is `own`, and {why}")
+            raise fault(conf, Message("own_networks", index=index, network=text, user=access.user))
 
 
 def _meet(one: Path, other: Path) -> bool:

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from master.config.config import Config
+from master.edited_files.json_file import fault
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import let_in_from_outside
 from master.secrets.inline_secrets import TOKEN_FILE
 from wire.console import TlsFiles
-from wire.errors import ConfigError
-
-_OR_ALONE = ", or leave only this machine in `desktop_client.networks`"
+from wire.message import Message
 
 
 def check_not_visible(config: Config, nodes: Iterable[NodeConfig], *, users: bool = False) -> None:
@@ -26,16 +25,22 @@ def check_not_visible(config: Config, nodes: Iterable[NodeConfig], *, users: boo
     connect, or if there are `users`. Raises ConfigError with the ways out."""
     outside = let_in_from_outside(config.desktop_client)
     visible = {name: _spellings(config.root / name) for name in config.visible_folders if outside or users}
-    let_in = f"desktop_client.networks lets in {', '.join(outside)}, who show no password"
-    whose, way = ("there are other users", "") if users else (let_in, _OR_ALONE)
     for key, path in _own(config, nodes) if visible else ():
         holders = [name for name, folders in visible.items() if _meet(folders, path)]
         if holders:
-            raise ConfigError(
-                f"{config.path}: visible_folders: {holders[0]} and {path} ({key}) lie one in the other, and {whose}: "
-                f"they could read and change what is the master's. Move {path} out of {config.root / holders[0]}, or "
-                f"name folders that do not hold it{way}"
-            )
+            folder, above = holders[0], str(config.root / holders[0])
+            if users:
+                what = Message("own_files_visible", folder=folder, path=str(path), key=key, above=above)
+            else:
+                what = Message(
+                    "own_files_visible_outside",
+                    folder=folder,
+                    path=str(path),
+                    key=key,
+                    above=above,
+                    networks=tuple(outside),
+                )
+            raise fault(config.path, what)
 
 
 def _own(config: Config, nodes: Iterable[NodeConfig]) -> Iterator[tuple[str, Path]]:

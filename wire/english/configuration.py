@@ -77,4 +77,53 @@ CONFIGURATION: dict[str, str] = {
     "no_accounts_here": "none: they are for nodes that are reached by ssh as somebody who is not root",
     "address_for_exports": "an address or a host name that /etc/exports can hold too",
     "socks_proxy": "socks5://[USER:PASSWORD@]HOST:PORT",
+    # Files with secrets, and other files of the master.
+    "secret_open": "{key}: it is a secret, and others may read this file: `chmod 600 {path}`",
+    "token_open": (
+        "{key}: it is a secret, and others may read this file: `chmod 600 {path}`, or keep it in a file of its own, "
+        'mode 0600, and write "token": "file:PATH"'
+    ),
+    "file_not_seen": "cannot be looked at: {detail}",
+    "own_files_visible": (
+        "visible_folders: {folder} and {path} ({key}) lie one in the other, and there are other users: they could read "
+        "and change what is the master's. Move {path} out of {above}, or name folders that do not hold it"
+    ),
+    "own_files_visible_outside": (
+        "visible_folders: {folder} and {path} ({key}) lie one in the other, and desktop_client.networks lets in "
+        "{networks:, }, who show no password: they could read and change what is the master's. Move {path} out of "
+        "{above}, or name folders that do not hold it, or leave only this machine in `desktop_client.networks`"
+    ),
+    "own_log_group": "log_group: `privacy` is `own`, and the group {group} may read all logs. Leave the key out",
+    "own_logs_visible": (
+        "visible_folders: `privacy` is `own`, and {folder} and {logs} lie one in the other. Move train_log_path out of "
+        "it"
+    ),
+    "own_logs_open": (
+        "train_log_path: `privacy` is `own`, and everybody may look into {folder}. Close it: chmod o-r {folder}"
+    ),
+    "own_logs_of_group": (
+        "train_log_path: `privacy` is `own`, and the group {group} may read the logs in {folder}. Give it to a group "
+        "that is the master's alone: chgrp"
+    ),
+    "own_log_open": (
+        "train_log_path: `privacy` is `own`, and everybody may read {log}. Close the existing logs: chmod o-rwx "
+        "{folder}/*.log"
+    ),
+    "own_networks": (
+        "desktop_client.networks[{index}]: `privacy` is `own`, and {network} lets in whoever sits at an address that "
+        "desktop_client.users does not name, as {user}. Name single addresses (10.0.0.7/32), each of them in `users`, "
+        "or none at all"
+    ),
+    "log_group_unknown": (
+        "log_group: found {group!r}, expected a group of this machine (`getent group`): one of the account that the "
+        "desktop PCs use over ssh"
+    ),
+    "log_group_refused": (
+        "log_group: {folder} cannot be given to the group {group}: {detail}. The folder must be {ours}'s, and {ours} a "
+        "member of the group: `sudo usermod -aG {group} {ours}`, then log in anew"
+    ),
+    "log_group_not_kept": (
+        "log_group: {folder} cannot be given to the group {group}: its setgid bit does not stay. The folder must be "
+        "{ours}'s, and {ours} a member of the group: `sudo usermod -aG {group} {ours}`, then log in anew"
+    ),
 }
