@@ -21,7 +21,7 @@ from master.desktop.session import DesktopSession
 from master.people.desktop_names import is_admins
 from master.sessions.json_rpc import JsonRpcSession
 from master.sessions.json_rpc_frames import refusal
-from master.sessions.session import Session
+from master.sessions.session import Connection, Session
 from master.tls.entrance import TLS_HANDSHAKE, first_byte
 from master.tls.policy import HANDSHAKE_S, SHUTDOWN_S, is_loopback
 from master.verbs.access import Caller, by_desktop_client, whence_of
@@ -239,37 +239,53 @@ class AcceptedConnection(asyncio.Protocol):
 
     def _become_one_of_ours(self) -> None:
         hub = self._hub
-        if self._speaks == "desktop":
-            self._refuse_aloud(ProtocolError(DESKTOP_ONLY))
-        elif self._is_plain and hub.tls is not None and hub.tls.is_on and not is_loopback(self.peer.address):
-            self._refuse_aloud(UnauthenticatedError(PLAIN))
+        why = self._why_none_of_ours()
+        if why is not None:
+            self._refuse_aloud(why)
         elif hub.reports is not None and self._head.startswith(AGENT) and b"\n" in self._head:
-            self._known()
-            self._come_forward()
-            hub.places.leave(self)
-            hub.connections.discard(self)
-            self._is_over = True
-            hub.reports.receive(
-                self.transport, self._head, self.peer.address, whence=whence_of(self.peer), is_plain=self._is_plain
-            )
+            self._become_agent(hub.reports)
         else:
-            limits = hub.limits
-            calls = Calls(hub.dispatcher, hub.identify(self.peer))
-            # An unidentified peer holds one of the places for unidentified peers.
-            why = None if calls.caller.user is None else self.settle(calls.caller)
-            if why is not None:
-                self._refuse_aloud(LimitError(why))
-                return
-            session = JsonRpcSession(
-                self,
-                calls,
-                hub.streams,
-                limit=self._limit,
-                known_limit=limits.frame,
-                patience_s=limits.handshake_s,
-                room=limits.outbox,
-            )
-            self._hand_over(session)
+            self._become_client(Calls(hub.dispatcher, hub.identify(self.peer)))
+
+    def _why_none_of_ours(self) -> MusterError | None:
+        """Return why no dialect of ours is spoken with this peer, None if one is."""
+        tls = self._hub.tls
+        if self._speaks == "desktop":
+            return ProtocolError(DESKTOP_ONLY)
+        if self._is_plain and tls is not None and tls.is_on and not is_loopback(self.peer.address):
+            return UnauthenticatedError(PLAIN)
+        return None
+
+    def _become_agent(self, reports: AgentReception) -> None:
+        self._known()
+        self._come_forward()
+        self._hub.places.leave(self)
+        self._hub.connections.discard(self)
+        self._is_over = True
+        reports.receive(
+            self.transport, self._head, self.peer.address, whence=whence_of(self.peer), is_plain=self._is_plain
+        )
+
+    def _become_client(self, calls: Calls) -> None:
+        # An unidentified peer holds one of the places for unidentified peers.
+        why = None if calls.caller.user is None else self.settle(calls.caller)
+        if why is not None:
+            self._refuse_aloud(LimitError(why))
+        else:
+            self._hand_over(self._json_rpc(self, calls))
+
+    def _json_rpc(self, connection: Connection, calls: Calls) -> JsonRpcSession:
+        """Return a session that deals with this connection, by itself or in a dialect around JSON-RPC."""
+        limits = self._hub.limits
+        return JsonRpcSession(
+            connection,
+            calls,
+            self._hub.streams,
+            limit=self._limit,
+            known_limit=limits.frame,
+            patience_s=limits.handshake_s,
+            room=limits.outbox,
+        )
 
     def _become_desktop_client(self) -> None:
         clients = self._hub.desktop
