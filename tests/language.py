@@ -45,7 +45,7 @@ IDIOMS = {
 
 _PRONOUN = re.compile(r"\b(?:he|him|his|himself)\b", re.IGNORECASE)
 _RELATIVE = re.compile(
-    r"(?:\A|(?<=[.!?:]) +|\n\s*\n\s*|\n\s*[-*|] +)[\"“(*]*(?:Who(?:ever|se|m)?|What(?:ever)?)\b[^.!?]*[.!?]?"
+    r"(?:\A|(?<=[.!?:])\s+|\n\s*\n\s*|\n\s*[-*|] +)[\"“(*]*(?:Who(?:ever|se|m)?|What(?:ever)?)\b[^.!?]*[.!?]?"
 )
 _IDIOM = re.compile(rf"\b(?:{'|'.join(IDIOMS)})\b", re.IGNORECASE)
 _CODE = re.compile(r"`[^`\n]*`")

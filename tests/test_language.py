@@ -17,6 +17,7 @@ BAD = {
     "a sentence of a message": ("wire/english/x.py", 'A = {"key": "not for {user}: not his"}\n', [("pronoun", 1)]),
     "a part of an f-string": ("a.py", 'x = f"{y} is given to him now"\n', [("pronoun", 1)]),
     "the second sentence": ("a.py", '"""A queue. Who waits in it is told."""\n', [("relative", 1)]),
+    "a sentence that begins a line": ("a.py", '"""A queue.\nWho waits in it is told."""\n', [("relative", 2)]),
     "the second paragraph": ("a.py", '"""A queue\n\nWhat waits in it is told."""\n', [("relative", 3)]),
     "behind a colon": ("a.md", "A note: What is asked counts.\n", [("relative", 1)]),
     "an item of a list": ("a.md", "# Queue\n\n* Whoever waits is told.\n", [("relative", 3)]),

@@ -238,8 +238,8 @@ class Kill(TypedDict):
 
 class Pause(TypedDict):
     """master -> agent: stop the whole tree of an attempt that runs (SIGSTOP), or, as `resume`, let it go on (SIGCONT).
-    What does not run, or is to end, is left alone. The agent says `started` again, with `paused`, once all of it stands
-    still, and without, once it does not any more, whoever continued it, and to each `resume`. Since protocol 4."""
+    A task that does not run, or is to end, is left alone. The agent says `started` again, with `paused`, once all of it
+    stands still; without it once it does not any more, whoever continued it, and to each `resume`. Since protocol 4."""
 
     op: str
     launch_id: str

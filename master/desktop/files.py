@@ -1,7 +1,7 @@
 """The desktop client's requests about files: its paths from home to those of the verbs, its lists and texts back.
 
 The client builds each path from what it was answered, so what is answered is normalised: no slash at the end, no dots.
-What may be reached is the verbs' to say.
+The verbs say which files may be reached.
 """
 
 from __future__ import annotations

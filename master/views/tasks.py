@@ -73,7 +73,7 @@ def _of_gpu(task: Task, node: Node, gpu: int) -> GpuUse:
 
 def as_filed(task: Task) -> TaskView:
     """The task as clients see it, but for what is worked out: why it waits, what looks wrong, what is not written yet.
-    What it holds is the task's own."""
+    Its lists are the task's own, not copies."""
     return _filed(task, TaskView)
 
 
