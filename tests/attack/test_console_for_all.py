@@ -110,6 +110,7 @@ def test_a_page_is_heard_after_a_message_that_is_none(console: Console, odd: str
 @pytest.mark.parametrize("odd", ["[" * 63 + "]" * 63, f"[{'1,' * 500_000}0]"], ids=["deep", "many values"])
 def test_what_the_master_would_not_read_is_refused_at_once_and_ends_no_other_call(console: Console, odd: str) -> None:
     with console.sign_in("eve").live() as page:
+        assert page.ask("auth.whoami")["user"] == "eve"  # before that, no long message is read
         page.socket.send(f'{{"id":7,"method":"auth.whoami","params":{{"x":{odd}}}}}')
         told = json.loads(page.socket.receive())
         assert (told["id"], told["error"]["data"]["key"]) == (7, "no_request")
