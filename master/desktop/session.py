@@ -143,7 +143,11 @@ class DesktopSession(Session):
     def keeps(self) -> int:
         """Return how many bytes are kept for it now."""
         waiting = self._taken if self._waiting else self._decoder.pending
-        return waiting + self._at_work + self._send_queue.size
+        return waiting + self._at_work + self.unread()
+
+    def unread(self) -> int:
+        """Return how many bytes of answers are kept for it."""
+        return self._send_queue.size
 
     def _hold(self) -> bool:
         return self._connection.hold(self.keeps())

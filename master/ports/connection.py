@@ -349,6 +349,10 @@ class AcceptedConnection(asyncio.Protocol):
         """Return how many bytes are kept for it now."""
         return len(self._head) if self.session is None else self.session.keeps()
 
+    def unread(self) -> int:
+        """Return how many bytes it has not read."""
+        return 0 if self.session is None else self.session.unread()
+
     def asks(self) -> None:
         """A desktop client begins to ask for things: its other connections, opened just before, will say nothing."""
         self._hub.expect_desktop_clients(self.peer.address)

@@ -32,6 +32,8 @@ SPARED, FEW = 8, 8
 """Of so many places one does not count as free: it is spared for those who have fewer connections than `FEW` (where
 there are few places: than one in `FEW_OF` of them), and when only such places are left, than half of that."""
 FEW_OF = 16
+LITTLE = 1024
+"""A connection that keeps no more than one of so many parts of its user's share is not given up for the others."""
 
 
 class Guest(Protocol):
@@ -41,6 +43,9 @@ class Guest(Protocol):
 
     def keeps(self) -> int:
         """Return how many bytes are kept for it now: what it sent and what it has not read."""
+
+    def unread(self) -> int:
+        """Return how many of these it has not read."""
 
     def cut(self, why: str) -> None:
         """Close it at once, saying why in the log."""
@@ -188,7 +193,8 @@ class ConnectionCounts:
 
     def hold(self, guest: Guest, size: int) -> bool:
         """So many bytes are kept for this connection now. False: that is too much, and it has been given up. One that
-        reads does not report that, so all are counted again before one is given up."""
+        reads does not report that, so all are counted again before one is given up. The unread answer of this
+        connection may be longer than what is left, or else nobody could get a long answer."""
         account = self._account_of.get(guest)
         before = self._held.get(guest, 0)
         if account is None or account is self._ours or size == before:
@@ -199,7 +205,7 @@ class ConnectionCounts:
             return True
         if account.held > most:
             self._count_again(account)
-        if account.held > most:
+        if account.held - guest.unread() > most and size > most // LITTLE:
             whose = account.key.removeprefix("user ") if account.key.startswith("user ") else guest.peer.address
             self._give_up(guest, f"more than {most} bytes of {whose} would be kept (conf.json: limits.held_bytes)")
         if self._all_held > ALL_HELD * most:

@@ -143,6 +143,10 @@ class JsonRpcSession(Session):
         waiting = self._taken if self._waiting else self._decoder.pending
         return waiting + self._at_work + self.buffer.kept
 
+    def unread(self) -> int:
+        """Return how many bytes of answers are kept for it."""
+        return self.buffer.unread
+
     def _may_keep(self) -> bool:
         """Tell how many bytes are kept for it; False: too many, and the session is over."""
         kept = self.keeps()

@@ -116,7 +116,12 @@ class SendBuffer:
     def kept(self) -> int:
         """About so many bytes are kept: unread answers, and the ids that it subscribed to or has missed news of."""
         ids = len(self._missed) + (0 if self._only is None else len(self._only))
-        return self.unsent + self._transport.get_write_buffer_size() + BYTES_OF_AN_ID * ids
+        return self.unread + BYTES_OF_AN_ID * ids
+
+    @property
+    def unread(self) -> int:
+        """So many bytes of answers and news the peer has not read."""
+        return self.unsent + self._transport.get_write_buffer_size()
 
     @property
     def missed(self) -> int:

@@ -25,6 +25,10 @@ class Session(asyncio.Protocol):
         """Return how many bytes are kept for it now, unread answers included: as it tells `Connection.hold`."""
 
     @abstractmethod
+    def unread(self) -> int:
+        """Return how many bytes of answers are kept for it."""
+
+    @abstractmethod
     def look_again(self) -> None:
         """Users or tokens changed: end the session if its user may not connect any more."""
 

@@ -68,3 +68,19 @@ def test_answers_that_nobody_reads_count_as_kept_for_their_user_and_for_nobody_e
         assert len(json.loads(kept[0].line())["result"]["tasks"]) == TASKS
         assert most_memory(lab) - before < 4 * HELD
         assert "limits.held_bytes" in lab.server_log()
+
+
+def test_an_answer_longer_than_a_users_share_arrives_with_who_reads_it(lab: Lab) -> None:
+    lab.stop_master()
+    lab.write_conf(limits={"held_bytes": 1 << 20})
+    lab.start()
+    with lab.client() as owner:
+        owner.submit_batch([COMMAND] * TASKS, hold=True)
+        owner.people.add("eve", role="viewer")
+        token = owner.people.new_token("eve")["token"]
+    eve = Follower(lab, token)
+    try:
+        assert len(eve.call("task.list")["result"]["tasks"]) == TASKS
+    finally:
+        eve.close()
+    assert "limits.held_bytes" not in lab.server_log()

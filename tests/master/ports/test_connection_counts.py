@@ -19,11 +19,15 @@ class Guest:
         self.peer = peer
         self.places = places
         self.why: str | None = None
-        self.kept = 0
+        self.kept = self.of_answers = 0
 
     def keeps(self) -> int:
         """What is kept for it now, whatever it told of that."""
         return self.kept
+
+    def unread(self) -> int:
+        """So much of that are answers."""
+        return self.of_answers
 
     def cut(self, why: str) -> None:
         """Remember why."""
@@ -185,6 +189,19 @@ def test_what_was_read_meanwhile_counts_no_more_though_nobody_told_so() -> None:
     for guest in hall.guests:
         hall.places.leave(guest)
     assert hall.places.is_empty
+
+
+def test_one_answer_may_be_longer_than_the_share_and_the_next_is_too_much() -> None:
+    hall = Hall(held=10_000)
+    first, second, third = (hall.speaks("10.0.0.1") for _ in range(3))
+    first.of_answers = second.of_answers = 30_000
+    assert hall.holds(first, 30_000)
+    assert hall.holds(first, 30_500), "it says something, too"
+    assert hall.holds(third, 9), "little is nobody's harm"
+    assert not hall.holds(third, 10)
+    assert not hall.holds(second, 30_000)
+    first.of_answers = 0
+    assert not hall.holds(first, 30_501), "what it sent counts whole"
 
 
 def test_many_addresses_together_have_a_bound_too() -> None:

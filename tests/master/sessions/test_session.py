@@ -36,6 +36,9 @@ class Echo(Session):
     def keeps(self) -> int:
         return 0
 
+    def unread(self) -> int:
+        return 0
+
     def look_again(self) -> None:
         self.looked += 1
 
