@@ -67,10 +67,11 @@ class Ticket:
         self._held = held
 
     def hold(self, size: int) -> None:
-        """So many bytes more are kept for it, or fewer. Raises LimitError if that is too much for its user."""
+        """So many bytes more are kept for it, or fewer. Raises LimitError if too much is kept for its user already: one
+        answer may be longer than what is left, or else nobody could get it."""
         if not self._whose:
             return
-        if size > 0 and self._shares.bytes[self._whose] + size > MOST_BYTES:
+        if size > 0 and self._shares.bytes[self._whose] >= MOST_BYTES:
             raise LimitError(Message("console_share_bytes", most=MOST_BYTES))
         self._shares.bytes[self._whose] += size
         self._held += size

@@ -100,15 +100,26 @@ def test_who_reads_no_answers_is_refused_more_and_nobody_else_is(console: Consol
     until("they are kept no more", lambda: eve.http.get("/api/v1/tasks").is_success)
 
 
+def test_an_answer_longer_than_a_share_arrives_with_who_reads_it(console: Console) -> None:
+    ann = console.sign_in("ann")
+    with console.lab.client() as owner:
+        owner.submit_batch(["true " + "x" * 6400] * TASKS, hold=True)
+    answer = ann.http.get("/api/v1/tasks")
+    assert answer.is_success
+    assert len(answer.content) > BYTES
+    with ann.live() as page:
+        assert len(page.ask("task.list")["tasks"]) >= TASKS
+
+
 def test_what_is_kept_is_counted_for_the_user_once_known_and_not_when_it_is_over() -> None:
     all_shares = shares.Shares()
     first, second = shares.Ticket(all_shares), shares.Ticket(all_shares)
     for one in (first, second):
         one.enter("10.0.0.1")
         one.settle("eve")
-    first.hold(shares.MOST_BYTES - 1)
+    first.hold(shares.MOST_BYTES)
     with pytest.raises(LimitError):
-        second.hold(2)
+        second.hold(1)
     first.hold(-1)
     second.hold(2)
     other = shares.Ticket(all_shares)
