@@ -119,7 +119,9 @@ def _conf(named: Path | None) -> Path:
     """Return the named file. None is searched for: anybody may have put one into the current folder, and the caller's
     account would obey it."""
     if named is None:
-        raise ConfigError("no configuration is named: --conf FILE (or `muster up`, which finds yours)")
+        from wire.message import Message  # noqa: PLC0415  (a start has no use for sentences)
+
+        raise ConfigError(Message("no_conf_named"))
     return named
 
 
@@ -251,7 +253,9 @@ def _log_to(config: Config) -> None:
         make_folder(path.parent)
         file = LogFile(path, group)
     except OSError as error:
-        raise ConfigError(f"server_log_path: {path} cannot be written: {error.strerror}") from None
+        from wire.message import Message  # noqa: PLC0415  (see above)
+
+        raise ConfigError(Message("server_log_refused", path=str(path), detail=error.strerror)) from None
     handlers: list[logging.Handler] = [file]
     if sys.stderr.isatty():
         handlers.append(logging.StreamHandler())

@@ -30,12 +30,14 @@ def check_alone(conf: str, folder: str, lab: Lab) -> None:
     if not theirs:
         theirs = _recorded(folder, lab)
     if theirs:
-        works = f", whose master (pid {pid}) works there" if pid else ""
-        raise ConfigError(
-            f"{conf}: {_KEY}: {folder} is the state folder of another lab, {theirs}{works}: two labs cannot share it. "
-            f"Name another folder in {_KEY}, or, if this lab is to go on with that queue, stop the other master and "
-            f"remove {theirs}"
+        from wire.message import Message
+
+        what = (
+            Message("task_info_in_use", folder=folder, other=theirs, pid=pid)
+            if pid
+            else Message("task_info_shared", folder=folder, other=theirs)
         )
+        raise ConfigError(Message("in_file", path=conf, fault=what))
 
 
 def holder_of(path: str) -> int | None:

@@ -25,6 +25,7 @@ from master.desktop.task_rows import command_text, id_text
 from master.engine.engine import Engine
 from master.views.sight import HIDDEN
 from wire.errors import ConfigError
+from wire.message import Message
 
 SHOWN_COMMAND = 200
 TOGETHER = 10
@@ -79,7 +80,7 @@ class News:
         try:
             self._file = NewsFile(path, group)
         except OSError as error:
-            raise ConfigError(f"server_log_path: {path} beside it cannot be written: {error.strerror}") from None
+            raise ConfigError(Message("news_log_refused", path=str(path), detail=error.strerror)) from None
         self._hides = hides
         self._clock = clock
         self._online: set[str] = set()

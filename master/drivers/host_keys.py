@@ -22,6 +22,7 @@ import msgspec
 
 from master.nodes.driver import OfferedKey
 from wire.errors import ConfigError
+from wire.message import Message
 from wire.regular_file import read_regular
 
 DEFAULT_PORT = 22
@@ -113,8 +114,7 @@ def _pinned(text: str) -> Known:
         return Known(fingerprints=(words[0].rstrip("="),), place=place)
     key = _key(words[0], words[1]) if len(words) > 1 else None
     if key is None:
-        allowed = "`SHA256:…` (as `ssh-keygen -l` prints it) or `TYPE BASE64` (as in a known_hosts file)"
-        raise ConfigError(f"the registry's host_key is {text!r}, expected {allowed}")
+        raise ConfigError(Message("host_key_wrong", found=text))
     return Known(keys=(key,), place=place)
 
 
@@ -177,7 +177,7 @@ def _read(path: Path) -> Iterator[str]:
     except FileNotFoundError:
         return iter(())
     except OSError as error:
-        raise ConfigError(f"the known host keys in {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(Message("host_keys_unreadable", path=str(path), detail=error.strerror)) from None
     return iter(text.splitlines())
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import msgspec
 
+from master.edited_files.json_file import fault
 from master.nodes.registry import NodeConfig
 from wire.errors import ConfigError
+from wire.message import Message
 from wire.regular_file import read_regular
 
 EVERYBODY = "*"
@@ -52,7 +54,7 @@ def load(path: Path) -> PasswordTable:
     """Read the file if nobody else may; one that is missing holds no password. Raises ConfigError as `read` does."""
     with suppress(OSError):  # `read` tells it
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise ConfigError(f"{path} holds passwords and others may read it: `chmod 600 {path}`")
+            raise ConfigError(Message("passwords_open", path=str(path)))
     return read(path)
 
 
@@ -63,9 +65,9 @@ def read(path: Path) -> PasswordTable:
     except FileNotFoundError:
         return PasswordTable()
     except OSError as error:
-        raise ConfigError(f"the passwords in {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(Message("passwords_unreadable", path=str(path), detail=error.strerror)) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: it holds characters that are not UTF-8: write it as UTF-8") from None
+        raise fault(path, Message("passwords_not_utf8")) from None
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) == 1:
         return PasswordTable({EVERYBODY: _of_all(path, lines[0][1].removesuffix("\r"))})
@@ -78,10 +80,7 @@ def _of_all(path: Path, line: str) -> str:
     if colon and name == EVERYBODY:
         return password
     if colon and _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{path}: its only line may be the password of all, or NAME:PASSWORD of one: begin it with `*:` if it is "
-            "for all, else write a line `# passwords` above it"
-        )
+        raise fault(path, Message("passwords_ambiguous"))
     return line
 
 
@@ -92,6 +91,5 @@ def _said(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
 def _entry(path: Path, number: int, line: str) -> tuple[str, str]:
     name, colon, password = line.partition(":")
     if not colon or not name.strip() or not password:
-        allowed = "`NAME:PASSWORD` in a file of several lines (NAME: a node, a user, or * for all others)"
-        raise ConfigError(f"{path}: line {number} is not {allowed}")
+        raise fault(path, Message("passwords_line", line=number))
     return name.strip(), password

@@ -88,7 +88,7 @@ def _known(node: NodeConfig, keys: HostKeys) -> Known:
     try:
         return keys.lookup(node.ip, node.port, node.host_key)
     except ConfigError as error:
-        raise UnknownHostKeyError(str(error)) from None
+        raise UnknownHostKeyError(error.args[0]) from None
 
 
 def _exchange(sock: socket.socket, node: NodeConfig, known: Known) -> paramiko.Transport:
@@ -164,7 +164,7 @@ def _credential(node: NodeConfig, passwords: Passwords) -> paramiko.PKey | str:
     try:
         password = passwords.of(node)
     except ConfigError as error:
-        raise CannotConnectError(str(error), "long") from None
+        raise CannotConnectError(error.args[0], "long") from None
     if password is None:
         raise CannotConnectError(Message("no_credential", path=str(passwords.path)), "long")
     return password

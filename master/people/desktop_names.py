@@ -13,8 +13,9 @@ from pathlib import Path
 
 from master.config.conf_file import DesktopClient
 from master.core.people.people import People
+from master.edited_files.json_file import fault
 from master.edited_files.ownership import user_name
-from wire.errors import ConfigError, ConflictError
+from wire.errors import ConflictError
 from wire.message import Message
 
 
@@ -48,7 +49,7 @@ def closed(access: DesktopClient, people: People) -> list[Message]:
 def check_names(access: DesktopClient, people: People, conf: Path) -> None:
     """Raise ConfigError where a key of conf.json names an admin."""
     for why in closed(access, people):
-        raise ConfigError(f"{conf}: {why}")
+        raise fault(conf, why)
 
 
 def check_is_not_one(access: DesktopClient, name: str) -> None:

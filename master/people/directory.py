@@ -18,7 +18,7 @@ from master.edited_files import json_file
 from master.people import ldap
 from master.people.passwords import prepared
 from master.people.workers import Workers
-from wire.errors import ConfigError, DirectoryError
+from wire.errors import DirectoryError
 from wire.message import Message
 
 log = logging.getLogger("muster.people")
@@ -92,8 +92,5 @@ def _context(ca: Path | None, conf: Path) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
-        raise ConfigError(
-            f"{conf}: ldap.ca: {ca} holds no certificate in PEM: put that of the authority there which signed the "
-            "directory's own"
-        ) from None
+        raise json_file.fault(conf, Message("ldap_ca_without_certificate", path=str(ca))) from None
     return context

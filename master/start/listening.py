@@ -13,21 +13,18 @@ import resource
 from collections.abc import Iterator
 
 from master.config.config import Config
+from master.edited_files.json_file import fault
 from master.ports.connection import Speaks
 from master.ports.connection_counts import ConnectionLimits
 from master.ports.hub import Hub, PortLimits
 from master.tls.entrance import Listener
-from wire.errors import ConfigError
 from wire.listener import holder
+from wire.message import Message
 
 log = logging.getLogger("muster")
 
 DESCRIPTORS_KEPT = 512
 """So many open files, or half of all where there are few, are for the journal, logs, uploads and nodes."""
-_CURE = {
-    errno.EADDRINUSE: "Stop that or choose another port",
-    errno.EACCES: "Choose a port of 1024 or more",
-}
 
 
 async def listen(hub: Hub, config: Config) -> list[Listener]:
@@ -40,19 +37,22 @@ async def listen(hub: Hub, config: Config) -> list[Listener]:
         except OSError as error:
             for server in servers:
                 server.close()
-            # The errors of name look-ups are not among the system's: theirs are negative and bring their own text.
-            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            if error.errno == errno.EADDRINUSE:
-                why = f"{why}: it is held by {_holder(config.bind, port)}"
-            raise ConfigError(
-                f"{config.path}: {section}.{name}: cannot listen on {config.bind}:{port}: {why}. "
-                f"{_CURE.get(error.errno or 0, 'Is `bind` an address of this machine?')}"
-            ) from None
+            raise fault(config.path, _refused(f"{section}.{name}", config.bind, port, error)) from None
     return servers
 
 
-def _holder(bind: str, port: int) -> str:
-    return holder(bind, port) or "something that the kernel does not show here (`ss -ltnp` as root may)"
+def _refused(key: str, bind: str, port: int, error: OSError) -> Message:
+    place = f"{bind}:{port}"
+    # The errors of name look-ups are not among the system's: theirs are negative and bring their own text.
+    detail = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+    if error.errno == errno.EADDRINUSE:
+        found = holder(bind, port)
+        if found:
+            return Message("port_held", key=key, place=place, detail=detail, holder=found)
+        return Message("port_held_unseen", key=key, place=place, detail=detail)
+    if error.errno == errno.EACCES:
+        return Message("port_of_root", key=key, place=place, detail=detail)
+    return Message("port_refused", key=key, place=place, detail=detail)
 
 
 def _doors(config: Config) -> Iterator[tuple[str, str, int, Speaks]]:

@@ -9,6 +9,7 @@ import logging
 
 from master.config.config import Config, make_folders
 from master.config.visible_folders import overlapping
+from master.edited_files.json_file import fault
 from master.edited_files.ownership import close_to_others
 from master.files.needed import Needed
 from master.nodes.registry import NodeConfig
@@ -17,7 +18,6 @@ from master.secrets.inline_secrets import check_registry
 from master.secrets.log_rights import give_folder_to_group
 from master.secrets.privacy import check_private
 from master.secrets.visible_secrets import check_not_visible
-from wire.errors import ConfigError
 from wire.lab import read as read_lab
 from wire.message import Message
 from wire.state_folder import check_alone
@@ -38,10 +38,8 @@ def _check_owned(config: Config) -> None:
     """Check that a folder with an owner has only one name. Raises ConfigError."""
     found = overlapping(config.root, config.visible_folders) if config.files else None
     if found is not None:
-        raise ConfigError(
-            f"{config.path}: files: {config.root / found[0]} really is, or lies in, {config.root / found[1]}, so what "
-            "`files` says of one could be got round by the other: name one of them in visible_folders"
-        )
+        folder, other = (str(config.root / name) for name in found)
+        raise fault(config.path, Message("folders_overlap", folder=folder, other=other))
 
 
 def prepare(config: Config) -> None:

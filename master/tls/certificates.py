@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from master.edited_files.json_file import fault
 from master.tls.files import write_secret
-from wire.errors import ConfigError
+from wire.message import Message
 from wire.pinning import OWN_AUTHORITY
 
 if TYPE_CHECKING:
@@ -51,10 +52,7 @@ class OwnCertificates:
             if not self._is_good(now):
                 self._issue(now)
         except (OSError, ValueError, TypeError) as error:
-            raise ConfigError(
-                f"{self._folder}: the master's certificate cannot be read or made ({error}). Put the folder back from "
-                "a copy, or remove it: a new authority is made then, which clients and agents must be told to trust"
-            ) from None
+            raise fault(self._folder, Message("certificate_unmakable", detail=str(error))) from None
 
     def read(self) -> tuple[bytes, str, datetime]:
         """Key, certificate and authority in one, the authority alone, and when the certificate ends. Raises
@@ -66,7 +64,7 @@ class OwnCertificates:
             ends = x509.load_pem_x509_certificates(shown)[0].not_valid_after_utc
             return shown, self.authority.read_text(encoding="ascii").strip() + "\n", ends
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{self._folder}: the master's certificate cannot be read: {error}") from None
+            raise fault(self._folder, Message("certificate_unreadable", detail=str(error))) from None
 
     def _is_good(self, now: datetime) -> bool:
         from cryptography import x509  # noqa: PLC0415

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from master.edited_files.json_file import fault
 from master.tls.certificates import OwnCertificates
 from master.tls.shown import Shown, context_of
 from wire.errors import ConfigError
@@ -21,7 +22,7 @@ class Own:
         self.shown: Shown | None = None
         self._files = files
         self._pem = b""
-        self._fault = ""
+        self._fault: Message | None = None
 
     def begin(self, now: datetime) -> tuple[Message, ...]:
         """Make the certificate, or find it made. Raises ConfigError."""
@@ -35,14 +36,14 @@ class Own:
         try:
             is_new = self._take(now)
         except ConfigError as error:
-            self._fault = str(error)
+            self._fault = error.args[0]
             return False
-        self._fault = ""
+        self._fault = None
         return is_new
 
     def problems(self, _now: datetime) -> tuple[Message, ...]:
         """That it could not be renewed."""
-        if self.shown is None or not self._fault:
+        if self.shown is None or self._fault is None:
             return ()
         from master.tls.pair import moment  # noqa: PLC0415
 
@@ -56,6 +57,6 @@ class Own:
         try:
             self.shown = Shown(context_of(pem), authority, ends)
         except OSError as error:
-            raise ConfigError(f"{self._files.shown}: the certificate cannot be used: {error}") from None
+            raise fault(self._files.shown, Message("certificate_unusable", detail=str(error))) from None
         self._pem = pem
         return True

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from master.config.config import Config
+from master.edited_files.json_file import fault
 from master.tls.brought import Brought
 from master.tls.certificates import OwnCertificates
 from master.tls.own import Own
 from master.tls.shown import Shown
 from wire.console import TlsFiles
-from wire.errors import ConfigError
 from wire.message import Message
 from wire.pinning import fingerprint
 
@@ -125,7 +125,7 @@ class Tls:
             wrong = self._source.begin(datetime.now(UTC))
             shown = self._source.shown
             if wrong or shown is None:
-                raise ConfigError(f"{self._conf}: tls: " + "; ".join(map(str, wrong)))
+                raise fault(self._conf, Message("tls_faults", faults=wrong))
         return shown
 
 

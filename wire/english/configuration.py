@@ -126,4 +126,57 @@ CONFIGURATION: dict[str, str] = {
         "log_group: {folder} cannot be given to the group {group}: its setgid bit does not stay. The folder must be "
         "{ours}'s, and {ours} a member of the group: `sudo usermod -aG {group} {ours}`, then log in anew"
     ),
+    # The start of the master.
+    "folders_overlap": (
+        "files: {folder} really is, or lies in, {other}, so what `files` says of one could be got round by the other: "
+        "name one of them in visible_folders"
+    ),
+    "port_held": (
+        "{key}: cannot listen on {place}: {detail}: it is held by {holder}. Stop that or choose another port"
+    ),
+    "port_held_unseen": (
+        "{key}: cannot listen on {place}: {detail}: it is held by something that the kernel does not show here "
+        "(`ss -ltnp` as root may). Stop that or choose another port"
+    ),
+    "port_of_root": "{key}: cannot listen on {place}: {detail}. Choose a port of 1024 or more",
+    "port_refused": "{key}: cannot listen on {place}: {detail}. Is `bind` an address of this machine?",
+    "no_conf_named": "no configuration is named: --conf FILE (or `muster up`, which finds yours)",
+    "server_log_refused": "server_log_path: {path} cannot be written: {detail}",
+    "news_log_refused": "server_log_path: {path} beside it cannot be written: {detail}",
+    "conf_planted": "it belongs to {owner}, in a folder where everybody may write",
+    "task_info_shared": (
+        "task_info: {folder} is the state folder of another lab, {other}: two labs cannot share it. Name another "
+        "folder in task_info, or, if this lab is to go on with that queue, stop the other master and remove {other}"
+    ),
+    "task_info_in_use": (
+        "task_info: {folder} is the state folder of another lab, {other}, whose master (pid {pid}) works there: two "
+        "labs cannot share it. Name another folder in task_info, or, if this lab is to go on with that queue, stop the "
+        "other master and remove {other}"
+    ),
+    # Certificates, passwords and host keys.
+    "tls_faults": "tls: {faults:; }",
+    "certificate_unusable": "the certificate cannot be used: {detail}",
+    "certificate_unmakable": (
+        "the master's certificate cannot be read or made ({detail}). Put the folder back from a copy, or remove it: a "
+        "new authority is made then, which clients and agents must be told to trust"
+    ),
+    "certificate_unreadable": "the master's certificate cannot be read: {detail}",
+    "ldap_ca_without_certificate": (
+        "ldap.ca: {path} holds no certificate in PEM: put that of the authority there which signed the directory's own"
+    ),
+    "passwords_open": "{path} holds passwords and others may read it: `chmod 600 {path}`",
+    "passwords_unreadable": "the passwords in {path} cannot be read: {detail}",
+    "passwords_not_utf8": "it holds characters that are not UTF-8: write it as UTF-8",
+    "passwords_ambiguous": (
+        "its only line may be the password of all, or NAME:PASSWORD of one: begin it with `*:` if it is for all, else "
+        "write a line `# passwords` above it"
+    ),
+    "passwords_line": (
+        "line {line} is not `NAME:PASSWORD` in a file of several lines (NAME: a node, a user, or * for all others)"
+    ),
+    "host_key_wrong": (
+        "the registry's host_key is {found!r}, expected `SHA256:…` (as `ssh-keygen -l` prints it) or `TYPE BASE64` (as "
+        "in a known_hosts file)"
+    ),
+    "host_keys_unreadable": "the known host keys in {path} cannot be read: {detail}",
 }
