@@ -17,16 +17,16 @@ Patience = Literal["short", "long"]
 class CannotConnectError(Exception):
     """The driver cannot reach the agent: `why` is for the admin, with the cure. `patience`: of `backoff.BACKOFF_S`."""
 
-    def __init__(self, why: Message | str, patience: Patience = "short") -> None:
+    def __init__(self, why: Message, patience: Patience = "short") -> None:
         super().__init__(why)
-        self.why = why if isinstance(why, Message) else Message("link_said", said=why)
+        self.why = why
         self.patience = patience
 
 
 class UnknownHostKeyError(CannotConnectError):
     """The machine's host key is not one that we know. Only a person may decide: `muster node trust`."""
 
-    def __init__(self, why: Message | str) -> None:
+    def __init__(self, why: Message) -> None:
         super().__init__(why, "long")
 
 

@@ -35,7 +35,7 @@ class Unusable:
 
     version = ""
 
-    def __init__(self, why: Message | str) -> None:
+    def __init__(self, why: Message) -> None:
         self._why = why
 
     async def connect(self, _protocol: asyncio.Protocol) -> None:
@@ -148,7 +148,7 @@ class LinkMaker:
             return self._make_driver(config)
         except MusterError as error:
             why = error.args[0]
-            return Unusable(why if isinstance(why, Message) else str(error))
+            return Unusable(why if isinstance(why, Message) else Message("link_said", said=str(error)))
 
     def _link_up(self, link: Link, config: NodeConfig) -> None:
         for watcher in self._watchers:

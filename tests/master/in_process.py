@@ -59,6 +59,7 @@ from tests.master.typed import check_typed
 from tests.waiting import PATIENCE_S, run_story, settled
 from wire import agent as wire
 from wire.lab import Lab
+from wire.message import Message
 
 DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
@@ -141,7 +142,7 @@ class Nowhere:
 
     async def connect(self, _protocol: asyncio.Protocol) -> None:
         """Refuse."""
-        raise CannotConnectError("there is no agent in this test")
+        raise CannotConnectError(Message("link_said", said="there is no agent in this test"))
 
     async def close(self) -> None:
         """Nothing was opened."""

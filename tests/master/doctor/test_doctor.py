@@ -25,6 +25,7 @@ from master.nodes.driver import CannotConnectError, OfferedKey, UnknownHostKeyEr
 from master.nodes.registry import NodeConfig
 from tests.master.in_process import InProcess, run
 from tests.waiting import settled
+from wire import message
 from wire.errors import NodeUnreachableError
 from wire.framing import encode, strict_loads
 
@@ -32,6 +33,11 @@ SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n
 FACTS = {"boot_id": "boot", "cpus": 4, "memory_mib": 1000, "python": "3.11.2"}
 Message = dict[str, Any]
 Twist = Callable[[Message], Message | None]
+
+
+def told(text: str) -> message.Message:
+    """What somebody else said of the way to a node."""
+    return message.Message("link_said", said=text)
 
 
 class Agent:
@@ -316,7 +322,7 @@ def test_an_agent_whose_connection_breaks_in_between_is_told_by_the_link(tmp_pat
             ward.agents["a"].mute = True
             asked = asyncio.create_task(ward.diagnose())
             await settled(lambda: ward.agents["a"].asked >= 2)
-            ward.machines["a"].fault = CannotConnectError("no way")
+            ward.machines["a"].fault = CannotConnectError(told("no way"))
             ward.agents["a"].hang_up()
             ill = (await asked)["a"]
             assert set(ill) == {"agent"}
@@ -340,10 +346,20 @@ def test_garbage_from_a_node_is_a_finding_like_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "check", "words", "cure"),
     [
-        (CannotConnectError("no `python3` on the node: install one"), "python", "python3", "python=/path"),
-        (CannotConnectError("x refuses the password: correct it", "long"), "log_in", "password", "psw_file"),
         (
-            UnknownHostKeyError("the host key of x is not known: SHA256:n"),
+            CannotConnectError(told("no `python3` on the node: install one")),
+            "python",
+            "python3",
+            "python=/path",
+        ),
+        (
+            CannotConnectError(told("x refuses the password: correct it"), "long"),
+            "log_in",
+            "password",
+            "psw_file",
+        ),
+        (
+            UnknownHostKeyError(told("the host key of x is not known: SHA256:n")),
             "host_key",
             "not known",
             "muster node trust a",
@@ -370,7 +386,7 @@ def test_of_a_node_that_is_not_connected_the_link_tells_why(
 def test_a_door_that_is_closed_now_goes_before_what_the_link_says(tmp_path: Path) -> None:
     async def story() -> None:
         async with Ward(tmp_path, "a") as ward:
-            ward.machines["a"].fault = CannotConnectError("10.0.0.1:22 does not answer within 10 s")
+            ward.machines["a"].fault = CannotConnectError(told("10.0.0.1:22 does not answer within 10 s"))
             ward.agents["a"].hang_up()
             await ward.state("a", NodeState.UNREACHABLE)
             assert "the last try" in (await ward.diagnose())["a"]["reachable"]["told"]
@@ -405,7 +421,7 @@ def test_nodes_for_which_no_time_is_left_are_told_by_their_link(
 
     async def story() -> None:
         async with Ward(tmp_path, "a", "b", "c") as ward:
-            ward.machines["c"].fault = UnknownHostKeyError("the host key is not known")
+            ward.machines["c"].fault = UnknownHostKeyError(told("the host key is not known"))
             ward.agents["c"].hang_up()
             for name in ("a", "b"):
                 await ward.state(name, NodeState.ONLINE)

@@ -19,6 +19,7 @@ from tests.master.in_process import SETTINGS, InProcess, Us
 from tests.waiting import settled
 from wire import agent as wire
 from wire.framing import encode, strict_loads
+from wire.message import Message
 
 WELCOME = {
     "op": "welcome",
@@ -53,7 +54,7 @@ class Agent:
         if self.trying is not None:
             await self.trying.wait()
         if self.refusal is not None:
-            raise CannotConnectError(self.refusal, self.patience)
+            raise CannotConnectError(Message("link_said", said=self.refusal), self.patience)
         await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
 
     async def close(self) -> None:

@@ -24,6 +24,7 @@ from master.watchers.own_folders import OwnFolders
 from tests.master.in_process import SETTINGS, InProcess, Us
 from tests.waiting import settled
 from wire.framing import encode, strict_loads
+from wire.message import Message
 
 
 def ssh(name: str, ip: str = "10.0.0.1", **more: Any) -> NodeConfig:
@@ -111,7 +112,7 @@ class To:
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
         except OSError as error:
-            raise UnknownHostKeyError(f"nobody there: {error.strerror}") from None
+            raise UnknownHostKeyError(Message("link_said", said=f"nobody there: {error.strerror}")) from None
 
     async def close(self) -> None:
         self.closed += 1

@@ -24,6 +24,7 @@ from tests.conftest import LabMaker
 from tests.master.in_process import DEADLINE_S
 from tests.master.verbs.answers import Answer, as_text, every_answer, info_of_a_whole_master
 from tests.waiting import run_story
+from wire.message import Message
 
 pytestmark = pytest.mark.usefixtures("unhurried_look")
 
@@ -31,7 +32,7 @@ RECORDED = Path(__file__).parents[2] / "data" / "answers" / "verbs.jsonl"
 
 
 def _no_way(_config: NodeConfig) -> socket.socket:
-    raise CannotConnectError("no route to it")
+    raise CannotConnectError(Message("link_said", said="no route to it"))
 
 
 @pytest.fixture
