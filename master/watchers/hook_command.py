@@ -38,23 +38,23 @@ class HookCommand:
     async def run(self, said: bytes) -> bool:
         """Run it once with this on its stdin; return whether it ended with 0. A failure is told in the log, once for as
         long as it stays the same."""
-        fault = await self._fault_of(said)
+        fault, went_well = await self._came_to(said)
         if fault is not None and fault != self._fault:
             log.warning("%s (%s): %s", self._key, self._words[0], fault)
         self._fault = fault
-        return fault is None
+        return went_well
 
-    async def _fault_of(self, said: bytes) -> str | None:
+    async def _came_to(self, said: bytes) -> tuple[str | None, bool]:
         ear = Ear()
         try:
             return await self._heard(ear, said)
         except OSError as error:
-            return f"it could not be started: {error.strerror}"
+            return f"it could not be started: {error.strerror}", False
         finally:
             await ear.close()
 
-    async def _heard(self, ear: Ear, said: bytes) -> str | None:
-        """Return what went wrong. Raises OSError."""
+    async def _heard(self, ear: Ear, said: bytes) -> tuple[str | None, bool]:
+        """Return what to tell in the log, and whether the command ended with 0. Raises OSError."""
         with tempfile.TemporaryFile() as words:  # a pipe would have to be fed, and closed whatever becomes of it
             words.write(said)
             words.seek(0)
@@ -72,12 +72,15 @@ class HookCommand:
             async with asyncio.timeout(self._longest_s):
                 heard, code = await ear.hear(), await process.wait()
         except TimeoutError:
-            return f"it was ended, for it took longer than {self._longest_s:g} s"
+            took, ended = f"took longer than {self._longest_s:g} s", process.returncode
+            if ended is None:
+                return f"it was ended, for it {took}", False
+            return f"it ended with {ended}; what it left behind was ended, for that {took}", ended == 0
         finally:
             if process.returncode is None or not ear.is_over:  # somebody in its session has its stderr still
                 await own_session.end(process)
         first = heard.decode("utf-8", "replace").strip().partition("\n")[0]
-        return None if code == 0 else f"it ended with {code}{': ' if first else ''}{first}"
+        return (None, True) if code == 0 else (f"it ended with {code}{': ' if first else ''}{first}", False)
 
 
 class Ear:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from asyncio.subprocess import Process
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from master.loop import own_session
 from master.watchers.hook_command import LONGEST_S, HookCommand
 from tests.leaps import Leap
 from tests.master.in_process import run
@@ -91,11 +94,10 @@ def test_one_that_reads_nothing_and_says_a_lot_holds_nobody_up(
     assert len(told) < 2200
 
 
-@pytest.mark.parametrize("ending", ["wait", "exit 0"])
 def test_one_that_hangs_is_ended_with_what_it_started_and_the_loop_runs_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, leap: Leap, ending: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, leap: Leap
 ) -> None:
-    path = script(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; {ending}")
+    path = script(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; wait")
 
     async def story() -> None:
         hook = asyncio.create_task(HookCommand("hooks.gpus_free", [path]).run(SAID))
@@ -108,6 +110,32 @@ def test_one_that_hangs_is_ended_with_what_it_started_and_the_loop_runs_on(
     assert faults(caplog) == [f"hooks.gpus_free ({path}): it was ended, for it took longer than {LONGEST_S:g} s"]
     pid = int((tmp_path / "pid").read_text(encoding="ascii"))
     until("what it started is gone", lambda: not is_alive(pid))
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_its_own_end_counts_and_not_that_of_what_it_left_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, leap: Leap, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    path = script(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/pid; exit {code}")
+    begun: list[Process] = []
+    start = own_session.start
+
+    async def noted(*words: str, **how: Any) -> Process:
+        begun.append(await start(*words, **how))
+        return begun[0]
+
+    monkeypatch.setattr(own_session, "start", noted)
+
+    async def story() -> bool:
+        hook = asyncio.create_task(HookCommand("hooks.task_ended", [path]).run(SAID))
+        await settled(lambda: begun and begun[0].returncode is not None)
+        leap(LONGEST_S)
+        return await hook
+
+    assert run(story()) is (code == 0)
+    left = f"what it left behind was ended, for that took longer than {LONGEST_S:g} s"
+    assert faults(caplog) == [f"hooks.task_ended ({path}): it ended with {code}; {left}"]
+    until("what it left is ended", lambda: not is_alive(int((tmp_path / "pid").read_text(encoding="ascii"))))
 
 
 def test_it_goes_with_whoever_gives_it_up(tmp_path: Path) -> None:
