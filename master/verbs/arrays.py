@@ -76,6 +76,16 @@ class ArrayView(msgspec.Struct, frozen=True):
 
 def submit_array(context: Context, params: SubmitArray) -> Filing | Awaitable[Batch]:
     """File the tasks of an array or of a sweep, with consecutive ids: all or none."""
+    draft, indices, cap = _judged(context, params)
+    if params.strict:
+        relaxed = replace(params, strict=False)
+        return strictly(context, draft, [params.command], lambda later: submit_array(later, relaxed), Batch)
+    return _filed(context, params, cap, _Drafts(draft, Template(params.command, params.sweep), context), indices)
+
+
+def _judged(context: Context, params: SubmitArray) -> tuple[Task, list[int], int | None]:
+    """Return what its tasks have in common, their indices, and how many may run at once. Raises what a refusal is told
+    with."""
     if (params.array is None) is not bool(params.sweep):
         raise BadRequestError(Message("array_or_sweep"))
     if params.log is not None:
@@ -95,20 +105,18 @@ def submit_array(context: Context, params: SubmitArray) -> Filing | Awaitable[Ba
     check_wish(context, draft)
     check_project(context, draft)
     _check_size(draft, params, len(indices))
-    if params.strict:
-        relaxed = replace(params, strict=False)
-        return strictly(context, draft, [params.command], lambda later: submit_array(later, relaxed), Batch)
-    template = Template(params.command, params.sweep)
-    return _filed(context, params, cap, _Drafts(draft, template, context), _places(indices, params.sweep))
+    return draft, indices, cap
 
 
-def _filed(context: Context, params: SubmitArray, cap: int | None, drafts: _Drafts, places: Iterable[Place]) -> Filing:
+def _filed(context: Context, params: SubmitArray, cap: int | None, drafts: _Drafts, indices: list[int]) -> Filing:
     """Make the tasks in slices, and file them all at once."""
-    yield from drafts.make(places)
+    yield from drafts.make(_places(indices, params.sweep))
     if context.once is not None:  # the same request may have come again meanwhile
         known: Batch | None = answered(context.engine, *context.once, Batch)
         if known is not None:
             return known
+    if context.seen != context.core.people.version:  # rights may have changed meanwhile
+        drafts.settle(_judged(replace(context, caller=context.caller_now()), params)[0])
 
     def change() -> Batch:
         core, tasks = context.core, drafts.numbered()
@@ -159,6 +167,11 @@ class _Drafts:
             self._made.append(made)
             if len(self._made) % SLICE == 0:
                 yield
+
+    def settle(self, draft: Task) -> None:
+        """Give them what people decide, as this draft has it."""
+        for made in self._made:
+            made.owner, made.by_admin = draft.owner, draft.by_admin
 
     def numbered(self) -> list[Task]:
         """Return them, with the ids that are next now."""

@@ -256,12 +256,12 @@ def _to_cancel(context: Context, params: Cancel) -> list[int]:
 
 
 def _cancel_each(context: Context, ids: list[int], done: Cancelled) -> None:
-    core = context.core
+    core, caller = context.core, context.caller_now()
 
     def change() -> None:
         for task_id in ids:
             try:
-                check_owner(context.caller, "task.cancel", "group", core.find(task_id))
+                check_owner(caller, "task.cancel", "group", core.find(task_id))
                 if core.cancel(task_id, context.now, by=context.user):
                     done.cancelled.append(task_id)
                 elif (why := core.why_not_ended(core.find(task_id))) is not None:

@@ -84,6 +84,40 @@ def test_an_array_that_is_sent_again_while_it_is_made_is_made_once(tmp_path: Pat
     run(story())
 
 
+async def admin_no_more(master: InProcess, method: str, **params: Any) -> dict[str, Any]:
+    """The answer to an admin who is none any more when it comes."""
+    owner, ann = await master.peer(), await master.peer()
+    await owner.call("user.add", name="ann", role="admin")
+    made = await owner.call("token.new", name="ann", scopes=["read", "submit", "admin"])
+    await ann.call("auth.token", token=made["token"])
+    asked = ann.ask(method, **params)
+    await settled(lambda: master.hub.dispatcher.turns.busy)
+    await owner.call("user.edit", name="ann", changes={"role": "user"})
+    return await ann.answer(asked)
+
+
+def test_rights_that_end_while_an_array_is_made_count_for_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            answer = await admin_no_more(master, "task.submit_array", **ARRAY, priority=10, hold=True)
+            assert answer["error"]["data"]["key"] == "ahead_for_admins"
+            assert not master.core.tasks
+
+    run(story())
+
+
+def test_rights_that_end_while_tasks_are_cancelled_count_for_the_rest(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await (await master.peer()).call("task.submit_array", **ARRAY, hold=True)
+            done = (await admin_no_more(master, "task.cancel", all=True))["result"]
+            assert len(done["cancelled"]) < MANY
+            assert len(done["cancelled"]) + len(done["codes"]) == MANY
+            assert set(done["codes"].values()) == {"forbidden"}
+
+    run(story())
+
+
 def test_what_was_begun_is_finished_when_the_peer_goes(tmp_path: Path) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
