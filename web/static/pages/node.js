@@ -16,6 +16,7 @@ import { NodeActions, keptOn, reasonsOf, resume } from "../parts/node-actions.js
 import { Said } from "../parts/said.js";
 import { NodeState, State } from "../parts/state.js";
 import { titleOf } from "../core/format.js";
+import { UnknownAttempts } from "../parts/unknown-attempts.js";
 import { Waits } from "../parts/waits.js";
 
 /** @typedef {import("../core/cluster.js").Node} Node */
@@ -38,6 +39,7 @@ export function Page({ parts }) {
     </header>
     ${node.gpus.length ? html`<${Gpus} node=${node} gpus=${gpusOf(cluster, node, me.value?.user)} />` : null}
     <${Tasks} isReady=${cluster.arrived.tasks} tasks=${node.tasks.flatMap((id) => cluster.task(id) ?? [])} />
+    <${UnknownAttempts} key=${name} node=${node} />
     <section class="card">
       <h2>${t("node.machine")}</h2>
       <dl class="facts">${facts(node, page, cluster.samples.get(name)).map(([key, value]) => html`<div key=${key}><dt>${t(`machine.${key}`)}</dt><dd>${value}</dd></div>`)}</dl>
