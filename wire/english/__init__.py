@@ -15,9 +15,10 @@ from wire.english.files import FILES
 from wire.english.links import LINKS
 from wire.english.nodes import NODES
 from wire.english.people import PEOPLE
+from wire.english.setup import SETUP
 from wire.english.tasks import ELASTIC, ENDS, PAUSES, WAITS, WARNINGS
 
 SENTENCES: dict[str, str] = {
     **WAITS, **ELASTIC, **PAUSES, **ENDS, **WARNINGS, **NODES, **LINKS, **ERRORS, **FILES, **CERTIFICATES, **PEOPLE,
-    **DOCTOR, **CONSOLE, **CONFIGURATION,
+    **DOCTOR, **CONSOLE, **CONFIGURATION, **SETUP,
 }  # fmt: skip

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from master.edited_files.json_file import fault
 from wire.errors import ConfigError
+from wire.message import Message
 
 LIST = ".muster-deploy.json"
 State = Literal["written", "same", "kept", "removed"]
@@ -50,7 +52,7 @@ def write(folder: Path, files: Mapping[str, Content], *, force: bool = False) ->
         kept = {outcome.path: known[outcome.path] for outcome in outcomes if _still_ours(outcome, known)}
         _put(folder / LIST, json.dumps({**digests, **kept}, indent=1, ensure_ascii=False).encode() + b"\n", 0o644)
     except OSError as error:
-        raise ConfigError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+        raise fault(Path(error.filename or folder), Message("file_unwritable", detail=error.strerror)) from None
     return outcomes
 
 
@@ -89,7 +91,7 @@ def _no_links(folder: Path, place: Path) -> None:
     for part in [*reversed(place.relative_to(folder).parents), place.relative_to(folder)]:
         step = folder / part
         if step != folder and step.is_symlink():
-            raise ConfigError(f"{step} is a link: nothing is written through it; remove it, or name another folder")
+            raise ConfigError(Message("link_in_the_way", path=str(step)))
 
 
 def _put(place: Path, data: bytes, mode: int) -> None:

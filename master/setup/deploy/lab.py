@@ -17,7 +17,6 @@ from master.config.config import Config
 from master.edited_files import json_file
 from master.nodes.registry import NodeConfig
 from master.setup.deploy.machine import Machine, Mount
-from wire.errors import ConfigError
 from wire.message import Message
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -183,7 +182,4 @@ def _check_paths(config: Config, machine: Machine) -> None:
     for key, path in paths.items():
         text = str(path)
         if not text.isprintable() or "\\" in text or any(part != part.rstrip() for part in path.parts):
-            raise ConfigError(
-                f"{config.path}: {key}: {text!r} cannot be written into units, fstab and smb.conf; "
-                "allowed are paths without control characters and backslashes, and without a blank at a name's end"
-            )
+            raise json_file.fault(config.path, Message("path_for_units", key=key, found=text))

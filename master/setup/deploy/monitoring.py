@@ -12,9 +12,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from master.config.conf_file import Influx
+from master.edited_files.json_file import fault
 from master.setup.deploy.lab import Lab
 from master.setup.deploy.quoting import yaml
-from wire.errors import ConfigError
+from wire.message import Message
 
 INFLUX_IMAGES = {1: "influxdb:1.8", 2: "influxdb:2.7"}
 GRAFANA_IMAGE = "grafana/grafana-oss:11.6.0"
@@ -187,7 +188,7 @@ def influx_address(lab: Lab, influx: Influx) -> Address:
     except ValueError:
         host = port = None
     if not host or not port:
-        raise ConfigError(f"{lab.config.path}: influx.url: http://HOST:PORT is expected, without user and password")
+        raise fault(lab.config.path, Message("influx_url_for_deploy"))
     return Address("127.0.0.1" if host == "localhost" else _published(host), port)
 
 

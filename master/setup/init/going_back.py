@@ -19,9 +19,11 @@ from master.durable import queue_files as snapshot
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.durable.witness import witness_path
+from master.edited_files.json_file import fault
 from master.setup.init import old_lab, old_master
 from master.setup.init.setup_folder import NewFile, put
 from wire.errors import ConfigError, ConflictError
+from wire.message import Message
 
 KEPT = "task_info.muster"
 DRAFT = "task_info.back"
@@ -186,4 +188,4 @@ def _restored(path: Path) -> NewFile:
     try:
         return NewFile(path.resolve(), copy.read_bytes(), path)
     except OSError as error:
-        raise ConfigError(f"{copy}: cannot be read: {error.strerror}") from None
+        raise fault(copy, Message("file_unreadable", detail=error.strerror)) from None

@@ -123,10 +123,7 @@ def find_conf(folder: Path) -> Path:
     for path in (folder / "conf.json", folder / "master" / "conf.json"):
         if path.is_file():
             return path.parent.resolve() / path.name  # a link stays one: the other paths lie beneath its own folder
-    raise ConfigError(
-        f"{folder}: there is neither a conf.json nor a master/conf.json in it; "
-        "give the folder that holds the old system's main.py, or the one above"
-    )
+    raise json_file.fault(folder, Message("no_old_conf"))
 
 
 def read_conf(path: Path) -> OldConf:
@@ -134,7 +131,7 @@ def read_conf(path: Path) -> OldConf:
     was = json_file.read_bytes(path, cure=Message("give_old_folder"))
     value = json_file.parse(was, path)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: expected an object {{…}}, found something else")
+        raise json_file.fault(path, Message("no_object_here", example="{…}"))
     text, unknown, notes = _text(was), {}, []
     for key in [key for key in value if key not in _fields(ConfFile)]:
         unknown[key] = value[key]
@@ -158,12 +155,9 @@ def check_folders(conf: OldConf) -> None:
         "psw_file": conf.place("psw_file").parent,
         "server_log_path": conf.place("server_log_path").parent,
     }
-    missing = [f"{key} ({folder})" for key, folder in wanted.items() if not folder.is_dir()]
+    missing = tuple(f"{key} ({folder})" for key, folder in wanted.items() if not folder.is_dir())
     if missing:
-        raise ConfigError(
-            f"{conf.path}: this machine does not have the folders of {', '.join(missing)}: run this where the old "
-            "master ran, or change these keys first"
-        )
+        raise json_file.fault(conf.path, Message("old_folders_missing", folders=missing))
 
 
 def read_registry(path: Path) -> OldRegistry:
@@ -197,12 +191,12 @@ def look_at_secret(path: Path, nodes: Iterable[NodeConfig]) -> Secret:
     except FileNotFoundError:
         return Secret(path, present=False, readable=False)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be looked at: {error.strerror}") from None
+        raise json_file.fault(path, Message("file_not_seen", detail=error.strerror)) from None
     if not stat.S_ISREG(info.st_mode):
-        raise ConfigError(f"{path}: it is no file; conf.json's `psw_file` says where the passwords lie")
+        raise json_file.fault(path, Message("passwords_no_file"))
     readable = bool(stat.S_IMODE(info.st_mode) & 0o077)
     if readable and os.geteuid() not in (0, info.st_uid):
-        raise ConfigError(f"{path}: others may read it, and it is not yours to change: run this as its owner")
+        raise json_file.fault(path, Message("passwords_not_yours"))
     return Secret(path, present=True, readable=readable, unfit=_unfit(path, nodes))
 
 
@@ -235,7 +229,7 @@ def _read_queue(path: Path) -> list[Task]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise json_file.fault(path, Message("file_unreadable", detail=error.strerror)) from None
     queue = snapshot.read_queue(data, path)
     if len(queue.imported) < len(queue.tasks):
         snapshot.refuse(path, None, f"it holds tasks of Muster's, and there is no {snapshot.STATE} beside it")

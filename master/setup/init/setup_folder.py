@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wire.errors import ConfigError, ConflictError
+from master.edited_files.json_file import fault
+from wire.errors import ConflictError
+from wire.message import Message
 
 CONF = "conf.json"
 REGISTRY = "gpu_slaver_info.json"
@@ -44,9 +46,9 @@ def init(
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)  # whatever the umask, nobody else writes into a new one
     except FileExistsError:
-        raise ConfigError(f"{folder}: it is there, and no folder: name another one") from None
+        raise fault(folder, Message("no_folder_here")) from None
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise fault(folder, Message("file_unwritable", detail=error.strerror)) from None
     put([NewFile(path, as_text(value)) for path, value in contents.items()])
     return list(contents)
 
@@ -77,7 +79,7 @@ def put(files: Sequence[NewFile]) -> None:
         for draft, _ in drafts:
             draft.unlink(missing_ok=True)
         path = next((path for draft, path in drafts if error.filename == str(draft)), files[len(drafts) - 1].path)
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+        raise fault(path, Message("file_unwritable", detail=error.strerror)) from None
 
 
 def as_text(value: Any) -> bytes:

@@ -31,6 +31,7 @@ from master.setup.init.old_lab import OldConf, OldLab
 from master.setup.init.old_traces import Trace, look
 from master.setup.init.setup_folder import NewFile, as_text, put
 from wire.errors import ConfigError, ConflictError
+from wire.message import Message
 
 SECRET_MODE = 0o600
 OLD_TASK_ENV = {**TASK_ENV, "NCCL_P2P_DISABLE": "1"}
@@ -122,10 +123,8 @@ def check_bind(address: str) -> str:
         with socket.socket(family, kind) as probe:
             probe.bind(where)
     except (OSError, UnicodeError) as error:
-        raise ConfigError(
-            f"bind: {address} is no address of this machine ({getattr(error, 'strerror', None) or error}); "
-            "`ip -brief address` lists them, 0.0.0.0 means all"
-        ) from None
+        detail = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(Message("bind_elsewhere", address=address, detail=detail)) from None
     return address
 
 
@@ -153,10 +152,10 @@ def _network(text: str) -> str:
     except ValueError:
         pass
     try:
-        meant = f" (did you mean {ipaddress.ip_network(text, strict=False)}?)"
+        meant = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        meant = ""
-    raise ConfigError(f"networks: {text!r} is no network{meant}; expected ADDRESS/BITS, such as 192.168.36.0/24")
+        raise ConfigError(Message("no_network", found=text)) from None
+    raise ConfigError(Message("no_network_but", found=text, meant=str(meant)))
 
 
 def _is_conda(path: Path) -> bool:
@@ -224,7 +223,7 @@ def _close(path: Path) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise ConfigError(f"{path}: its mode cannot be changed: {error.strerror}; type `chmod 600 {path}`") from None
+        raise json_file.fault(path, Message("mode_not_changed", detail=error.strerror, path=str(path))) from None
 
 
 # -- what the admin should know ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from master.setup.init.old_lab import OldLab
 from master.setup.init.old_traces import look
 from master.setup.init.takeover import Plan, Wishes, check_bind, is_loopback, parse_networks
 from wire.errors import ConfigError
+from wire.message import Message
 
 COMMAND_SHOWN = 60
 LOOPBACK = "127.0.0.1"
@@ -140,7 +141,7 @@ def _gpus(indices: list[int]) -> list[str]:
 
 def _yes_or_no(text: str) -> bool:
     if text.lower() not in ("", "y", "yes", "n", "no"):
-        raise ConfigError("y or n is expected")
+        raise ConfigError(Message("y_or_n"))
     return text.lower() in ("", "y", "yes")
 
 

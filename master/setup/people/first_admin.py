@@ -11,12 +11,14 @@ import msgspec
 
 from master.config.config import Config
 from master.core.people.people import LINK_S, People, check_name
+from master.edited_files.json_file import fault
 from master.edited_files.ownership import make_folder, make_private, user_name
 from master.people.desktop_names import check_is_not_one
 from master.people.passwords import TODAY, derive, prepared
 from master.setup.people.offline import change_people, has_queue
 from master.verbs.auth import check_password, sha256
-from wire.errors import ConfigError, ConflictError
+from wire.errors import ConflictError
+from wire.message import Message
 
 
 class FirstAdmin(msgspec.Struct, frozen=True):
@@ -56,7 +58,7 @@ def add_first_admin(config: Config, name: str, password: str | None) -> FirstAdm
         make_private(config.task_info)
         make_folder(config.server_log.parent)
     except OSError as error:
-        raise ConfigError(f"{config.task_info}: cannot be made: {error.strerror}") from None
+        raise fault(config.task_info, Message("folder_unmakable", detail=error.strerror)) from None
 
     def change(people: People) -> None:
         people.add(name, {config.desktop_client.user}, role="admin", at=now, by=by, **opens)
