@@ -14,6 +14,7 @@ from master.config.conf_file import ConfFile, Ports, Values
 from master.config.settings import Settings
 from master.edited_files import json_file
 from master.edited_files.ownership import make_folder, make_private, not_ours, user_name
+from wire.file_fault import fault
 from wire.message import Message
 
 MISSING_CURE = Message("init_writes_conf")
@@ -107,13 +108,13 @@ def make_folders(config: Config) -> None:
                 make_folder(folder, 0o751 if private else 0o777)
         except OSError as error:
             what = Message("folder_cannot_be_made", key=key, folder=str(folder), detail=error.strerror)
-            raise json_file.fault(config.path, what) from None
+            raise fault(config.path, what) from None
     # The owner of conf.json decides what runs anyway.
     if strange := not_ours(config.task_info, {0, os.geteuid(), config.path.stat().st_uid}):
         folder, owner = strange
         ours = user_name(os.geteuid())
         what = Message("task_info_of_another", folder=str(folder), owner=user_name(owner), ours=ours)
-        raise json_file.fault(config.path, what)
+        raise fault(config.path, what)
 
 
 class Paths:

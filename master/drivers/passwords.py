@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from master.edited_files.json_file import fault
 from master.nodes.registry import NodeConfig
 from wire.errors import ConfigError
+from wire.file_fault import fault
 from wire.message import Message
 from wire.regular_file import read_regular
 

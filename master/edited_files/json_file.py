@@ -7,12 +7,13 @@ what the files mean; `config` and `registry` do.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
 from master.edited_files.mismatch import explain, shown
 from wire.errors import ConfigError
+from wire.file_fault import fault
 from wire.framing import FrameError, strict_loads
 from wire.message import Message
 from wire.pattern import Pattern
@@ -62,18 +63,6 @@ def convert(value: Any, kind: type[T], path: Path, prefix: str = "") -> T:
 def wrong(path: Path, key: str, found: Any, allowed: Message) -> ConfigError:
     """The error for a value that has the right type and is still wrong; `key` is its path in the file."""
     return fault(path, Message("wrong_value", where=key, found=shown(key, found), expected=allowed))
-
-
-def fault(path: Path, what: Message) -> ConfigError:
-    """Return the error for a fault of the file, or of what it says."""
-    return ConfigError(Message("in_file", path=str(path), fault=what))
-
-
-def fault_of(path: Path, error: ConfigError) -> Message:
-    """Return what is wrong with the file, without its path: for callers who named the file themselves."""
-    said: Message = error.args[0]
-    is_its_own = said.key == "in_file" and said.args["path"] == str(path)
-    return cast("Message", said.args["fault"]) if is_its_own else said
 
 
 def _syntax(message: str, data: bytes) -> Message:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from master.edited_files.json_file import fault
 from wire.errors import ConflictError, StorageError
+from wire.file_fault import fault
 from wire.message import Message
 
 LOCK_S = 10.0

@@ -20,6 +20,7 @@ from master.edited_files import json_file
 from master.edited_files.mismatch import unknown_key
 from master.edited_files.ownership import planted, user_name
 from wire.errors import BadRequestError, ConfigError
+from wire.file_fault import fault
 from wire.message import Message
 from wire.pattern import Pattern
 
@@ -108,7 +109,7 @@ def load_registry(path: Path) -> tuple[NodeConfig, ...]:
     """Read the registry. Raises ConfigError; a file with one mistake is refused whole."""
     path = path.absolute()
     if (owner := planted(path)) is not None:
-        raise json_file.fault(path, Message("registry_planted", owner=user_name(owner)))
+        raise fault(path, Message("registry_planted", owner=user_name(owner)))
     return parse_registry(entries_of(json_file.read_bytes(path, cure=MISSING_CURE), path), path)
 
 
@@ -116,7 +117,7 @@ def entries_of(data: bytes, path: Path) -> list[Any]:
     """The entries of a registry as they stand, untyped; `path` is for the messages. Raises ConfigError."""
     value = json_file.parse(data, path)
     if not isinstance(value, list):
-        raise json_file.fault(path, Message("no_list_of_nodes", example="[{…}, …]"))
+        raise fault(path, Message("no_list_of_nodes", example="[{…}, …]"))
     return value
 
 

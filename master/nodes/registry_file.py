@@ -16,6 +16,7 @@ from typing import Any
 from master.edited_files import json_file, json_text, replaced_file
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
 from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
+from wire.file_fault import fault_of
 from wire.message import Message, Several
 
 TURN = threading.Lock()
@@ -104,7 +105,7 @@ def typed(path: Path, data: bytes, check: Check = _nobody) -> Nodes:
         nodes = parse_registry(entries_of(data, path), path)
         check(nodes)
     except ConfigError as error:
-        raise BadRequestError(json_file.fault_of(path, error)) from None
+        raise BadRequestError(fault_of(path, error)) from None
     return nodes
 
 

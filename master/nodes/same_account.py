@@ -17,10 +17,10 @@ from pathlib import Path
 from master.callers.addresses import plain
 from master.config.conf_file import DesktopClient
 from master.core.nodes.inventory import Facts
-from master.edited_files.json_file import fault
 from master.edited_files.ownership import user_name
 from master.nodes.registry import NodeConfig
 from master.tls.policy import our_names
+from wire.file_fault import fault
 from wire.message import Message, names
 from wire.netlink import is_here
 

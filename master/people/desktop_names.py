@@ -13,9 +13,9 @@ from pathlib import Path
 
 from master.config.conf_file import DesktopClient
 from master.core.people.people import People
-from master.edited_files.json_file import fault
 from master.edited_files.ownership import user_name
 from wire.errors import ConflictError
+from wire.file_fault import fault
 from wire.message import Message
 
 

@@ -19,6 +19,7 @@ from master.people import ldap
 from master.people.passwords import prepared
 from master.people.workers import Workers
 from wire.errors import DirectoryError
+from wire.file_fault import fault
 from wire.message import Message
 
 log = logging.getLogger("muster.people")
@@ -92,5 +93,5 @@ def _context(ca: Path | None, conf: Path) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
-        raise json_file.fault(conf, Message("ldap_ca_without_certificate", path=str(ca))) from None
+        raise fault(conf, Message("ldap_ca_without_certificate", path=str(ca))) from None
     return context

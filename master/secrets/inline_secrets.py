@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from master.config.config import Config
-from master.edited_files.json_file import fault
 from master.nodes.registry import NodeConfig
+from wire.file_fault import fault
 from wire.message import Message
 
 OTHERS = 0o077

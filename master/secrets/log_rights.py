@@ -22,8 +22,8 @@ from pathlib import Path
 import msgspec
 
 from master.config.config import Config
-from master.edited_files.json_file import fault
 from master.edited_files.ownership import open_folder, user_name
+from wire.file_fault import fault
 from wire.message import Message
 
 MODE = 0o640

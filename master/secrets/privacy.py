@@ -12,8 +12,8 @@ from pathlib import Path
 from master.callers.addresses import plain
 from master.config.conf_file import DesktopClient
 from master.config.config import Config
-from master.edited_files.json_file import fault
 from master.edited_files.ownership import user_name
+from wire.file_fault import fault
 from wire.message import Message
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from master.config.config import Config
-from master.edited_files.json_file import fault
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import let_in_from_outside
 from master.secrets.inline_secrets import TOKEN_FILE
 from wire.console import TlsFiles
+from wire.file_fault import fault
 from wire.message import Message
 
 

@@ -13,11 +13,11 @@ import resource
 from collections.abc import Iterator
 
 from master.config.config import Config
-from master.edited_files.json_file import fault
 from master.ports.connection import Speaks
 from master.ports.connection_counts import ConnectionLimits
 from master.ports.hub import Hub, PortLimits
 from master.tls.entrance import Listener
+from wire.file_fault import fault
 from wire.listener import holder
 from wire.message import Message
 

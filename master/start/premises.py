@@ -9,7 +9,6 @@ import logging
 
 from master.config.config import Config, make_folders
 from master.config.visible_folders import overlapping
-from master.edited_files.json_file import fault
 from master.edited_files.ownership import close_to_others
 from master.files.needed import Needed
 from master.nodes.registry import NodeConfig
@@ -18,6 +17,7 @@ from master.secrets.inline_secrets import check_registry
 from master.secrets.log_rights import give_folder_to_group
 from master.secrets.privacy import check_private
 from master.secrets.visible_secrets import check_not_visible
+from wire.file_fault import fault
 from wire.lab import read as read_lab
 from wire.message import Message
 from wire.state_folder import check_alone

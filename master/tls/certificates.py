@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from master.edited_files.json_file import fault
 from master.tls.files import write_secret
+from wire.file_fault import fault
 from wire.message import Message
 from wire.pinning import OWN_AUTHORITY
 

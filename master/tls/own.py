@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from master.edited_files.json_file import fault
 from master.tls.certificates import OwnCertificates
 from master.tls.shown import Shown, context_of
 from wire.errors import ConfigError
+from wire.file_fault import fault
 from wire.message import Message
 
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from master.config.config import Config
-from master.edited_files.json_file import fault
 from master.tls.brought import Brought
 from master.tls.certificates import OwnCertificates
 from master.tls.own import Own
 from master.tls.shown import Shown
 from wire.console import TlsFiles
+from wire.file_fault import fault
 from wire.message import Message
 from wire.pinning import fingerprint
 

@@ -32,6 +32,7 @@ from master.verbs.auth import Secret, confirm_password
 from master.verbs.base import Context
 from master.verbs.kept_files import KeptFile
 from wire.errors import BadRequestError, ConfigError, ConflictError, ForbiddenError
+from wire.file_fault import fault, fault_of
 from wire.message import Message
 
 FIXED = (
@@ -181,7 +182,7 @@ def _text(data: bytes, path: Path) -> str:
     try:
         return data.removeprefix(json_file.BOM).decode()
     except UnicodeDecodeError:
-        raise json_file.fault(path, json_file.NOT_UTF8) from None
+        raise fault(path, json_file.NOT_UTF8) from None
 
 
 def _shown(data: bytes, path: Path) -> str:
@@ -213,7 +214,7 @@ def _changed(context: Context, params: WriteFile, path: Path, before: bytes) -> 
         else:
             registry_file.typed(path, after, _registry_check(context))
     except ConfigError as error:
-        raise BadRequestError(json_file.fault_of(path, error)) from None
+        raise BadRequestError(fault_of(path, error)) from None
     return after
 
 

@@ -8,6 +8,7 @@ from master.config.config import MISSING_CURE, Config, config_of
 from master.edited_files import json_file
 from master.edited_files.ownership import planted, user_name
 from master.watchers.file_watcher import FileWatcher, Pace
+from wire.file_fault import fault
 from wire.message import Message
 
 PACE = Pace(look=1.0)
@@ -22,7 +23,7 @@ class ConfWatcher(FileWatcher[Config]):
         """As `FileWatcher`. A file that a stranger put there is none."""
         data = json_file.read_bytes(path, cure=MISSING_CURE)
         if (owner := planted(path)) is not None:
-            raise json_file.fault(path, Message("conf_planted", owner=user_name(owner)))
+            raise fault(path, Message("conf_planted", owner=user_name(owner)))
         return data
 
     def parse(self, data: bytes, path: Path) -> Config:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from master.edited_files.json_file import fault
 from wire.errors import ConfigError
+from wire.file_fault import fault
 from wire.message import Message
 
 LIST = ".muster-deploy.json"

@@ -17,6 +17,7 @@ from master.config.config import Config
 from master.edited_files import json_file
 from master.nodes.registry import NodeConfig
 from master.setup.deploy.machine import Machine, Mount
+from wire.file_fault import fault
 from wire.message import Message
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -182,4 +183,4 @@ def _check_paths(config: Config, machine: Machine) -> None:
     for key, path in paths.items():
         text = str(path)
         if not text.isprintable() or "\\" in text or any(part != part.rstrip() for part in path.parts):
-            raise json_file.fault(config.path, Message("path_for_units", key=key, found=text))
+            raise fault(config.path, Message("path_for_units", key=key, found=text))

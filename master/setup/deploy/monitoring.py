@@ -12,9 +12,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from master.config.conf_file import Influx
-from master.edited_files.json_file import fault
 from master.setup.deploy.lab import Lab
 from master.setup.deploy.quoting import yaml
+from wire.file_fault import fault
 from wire.message import Message
 
 INFLUX_IMAGES = {1: "influxdb:1.8", 2: "influxdb:2.7"}

@@ -19,10 +19,10 @@ from master.durable import queue_files as snapshot
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.durable.witness import witness_path
-from master.edited_files.json_file import fault
 from master.setup.init import old_lab, old_master
 from master.setup.init.setup_folder import NewFile, put
 from wire.errors import ConfigError, ConflictError
+from wire.file_fault import fault
 from wire.message import Message
 
 KEPT = "task_info.muster"

@@ -24,6 +24,7 @@ from master.durable import queue_files as snapshot
 from master.edited_files import json_file, json_text
 from master.nodes.registry import COMMENT, NodeConfig, entries_of, parse_registry
 from wire.errors import ConfigError
+from wire.file_fault import fault
 from wire.message import Message
 from wire.regular_file import read_regular
 
@@ -123,7 +124,7 @@ def find_conf(folder: Path) -> Path:
     for path in (folder / "conf.json", folder / "master" / "conf.json"):
         if path.is_file():
             return path.parent.resolve() / path.name  # a link stays one: the other paths lie beneath its own folder
-    raise json_file.fault(folder, Message("no_old_conf"))
+    raise fault(folder, Message("no_old_conf"))
 
 
 def read_conf(path: Path) -> OldConf:
@@ -131,7 +132,7 @@ def read_conf(path: Path) -> OldConf:
     was = json_file.read_bytes(path, cure=Message("give_old_folder"))
     value = json_file.parse(was, path)
     if not isinstance(value, dict):
-        raise json_file.fault(path, Message("no_object_here", example="{…}"))
+        raise fault(path, Message("no_object_here", example="{…}"))
     text, unknown, notes = _text(was), {}, []
     for key in [key for key in value if key not in _fields(ConfFile)]:
         unknown[key] = value[key]
@@ -157,7 +158,7 @@ def check_folders(conf: OldConf) -> None:
     }
     missing = tuple(f"{key} ({folder})" for key, folder in wanted.items() if not folder.is_dir())
     if missing:
-        raise json_file.fault(conf.path, Message("old_folders_missing", folders=missing))
+        raise fault(conf.path, Message("old_folders_missing", folders=missing))
 
 
 def read_registry(path: Path) -> OldRegistry:
@@ -191,12 +192,12 @@ def look_at_secret(path: Path, nodes: Iterable[NodeConfig]) -> Secret:
     except FileNotFoundError:
         return Secret(path, present=False, readable=False)
     except OSError as error:
-        raise json_file.fault(path, Message("file_not_seen", detail=error.strerror)) from None
+        raise fault(path, Message("file_not_seen", detail=error.strerror)) from None
     if not stat.S_ISREG(info.st_mode):
-        raise json_file.fault(path, Message("passwords_no_file"))
+        raise fault(path, Message("passwords_no_file"))
     readable = bool(stat.S_IMODE(info.st_mode) & 0o077)
     if readable and os.geteuid() not in (0, info.st_uid):
-        raise json_file.fault(path, Message("passwords_not_yours"))
+        raise fault(path, Message("passwords_not_yours"))
     return Secret(path, present=True, readable=readable, unfit=_unfit(path, nodes))
 
 
@@ -229,7 +230,7 @@ def _read_queue(path: Path) -> list[Task]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise json_file.fault(path, Message("file_unreadable", detail=error.strerror)) from None
+        raise fault(path, Message("file_unreadable", detail=error.strerror)) from None
     queue = snapshot.read_queue(data, path)
     if len(queue.imported) < len(queue.tasks):
         snapshot.refuse(path, None, f"it holds tasks of Muster's, and there is no {snapshot.STATE} beside it")

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from master.edited_files.json_file import fault
 from wire.errors import ConflictError
+from wire.file_fault import fault
 from wire.message import Message
 
 CONF = "conf.json"

@@ -31,6 +31,7 @@ from master.setup.init.old_lab import OldConf, OldLab
 from master.setup.init.old_traces import Trace, look
 from master.setup.init.setup_folder import NewFile, as_text, put
 from wire.errors import ConfigError, ConflictError
+from wire.file_fault import fault
 from wire.message import Message
 
 SECRET_MODE = 0o600
@@ -223,7 +224,7 @@ def _close(path: Path) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise json_file.fault(path, Message("mode_not_changed", detail=error.strerror, path=str(path))) from None
+        raise fault(path, Message("mode_not_changed", detail=error.strerror, path=str(path))) from None
 
 
 # -- what the admin should know ---------------------------------------------------------------------------------------

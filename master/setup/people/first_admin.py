@@ -11,13 +11,13 @@ import msgspec
 
 from master.config.config import Config
 from master.core.people.people import LINK_S, People, check_name
-from master.edited_files.json_file import fault
 from master.edited_files.ownership import make_folder, make_private, user_name
 from master.people.desktop_names import check_is_not_one
 from master.people.passwords import TODAY, derive, prepared
 from master.setup.people.offline import change_people, has_queue
 from master.verbs.auth import check_password, sha256
 from wire.errors import ConflictError
+from wire.file_fault import fault
 from wire.message import Message
 
 
