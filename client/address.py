@@ -7,6 +7,7 @@ import json
 import os
 
 from client import own_folder
+from client.config_errors import config_error, file_error
 from client.other_end import OtherEnd
 from wire import lab
 from wire.regular_file import read_regular
@@ -26,11 +27,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PLAIN = "plain://"
 """In front of HOST[:PORT]: the master there does not speak TLS (`tls: off` in its conf.json)."""
 _CONF = "conf.json"
-_NO_CONF = "there is no conf.json here or in a folder above"
-_NOWHERE = (
-    f"{_NO_CONF}: give --conf FILE or --master HOST[:PORT] (or set MUSTER_CONF or MUSTER_MASTER), log in with "
-    "`muster login HOST`, or make one with `muster init`"
-)
 _PORTS = ("data_port", "train_state_port", "monitor_port")
 
 
@@ -118,7 +114,7 @@ def conf_in_use(conf: str | None = None, master: str | None = None) -> str | Non
     """Return the conf.json that the address comes from; None if it comes from elsewhere. Raises ConfigError if there is
     no address, or two of them, or if another account could have written the conf.json that was found."""
     if conf and master:
-        raise _config_error("conf and master: give one of them")
+        raise config_error("conf_and_master")
     if master or (not conf and os.environ.get("MUSTER_MASTER")):
         return None
     chosen = conf or os.environ.get("MUSTER_CONF") or _found()
@@ -126,7 +122,7 @@ def conf_in_use(conf: str | None = None, master: str | None = None) -> str | Non
         return chosen
     last = _last()
     if last is None:
-        raise _config_error(_NOWHERE)
+        raise config_error("no_master_named")
     return last.conf
 
 
@@ -153,7 +149,7 @@ def conf_path(conf: str | None = None) -> str:
     """
     chosen = conf or os.environ.get("MUSTER_CONF") or _found()
     if chosen is None:
-        raise _config_error(f"{_NO_CONF}: give --conf FILE (or set MUSTER_CONF), or make one with `muster init`")
+        raise config_error("no_conf_here")
     return chosen
 
 
@@ -208,12 +204,12 @@ def _check_ours(path: str) -> None:
         try:
             why = why_foreign(one) or (whose(os.lstat(one)) if one == path else "")
         except OSError as error:
-            raise _config_error(f"{one}: {error.strerror}") from None
+            raise file_error(one, "file_unreadable", detail=error.strerror) from None
         if why:
-            which = one if one in (path, real) else f"{one}, where {_CONF} lies,"
-            raise _config_error(
-                f"{which} {why}, so what it says is not obeyed unasked: --conf {os.path.abspath(path)} obeys it"
-            )
+            conf = os.path.abspath(path)
+            if one in (path, real):
+                raise config_error("conf_not_obeyed", path=one, why=why, conf=conf)
+            raise config_error("conf_folder_not_obeyed", path=one, why=why, conf=conf)
 
 
 def parse(text: str) -> Address:
@@ -269,7 +265,7 @@ def _parse(text: str) -> Address:
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT)):
-        raise _config_error(f"{text!r} is not HOST or HOST:PORT")
+        raise config_error("no_host_and_port", found=text)
     return Address(host, int(port) if port else DEFAULT_DATA_PORT)
 
 
@@ -278,11 +274,11 @@ def read_conf(path: str) -> Address:
     conf = load(path)
     info = conf.get("socket_info")
     if not isinstance(info, dict):
-        raise _config_error(f"{path}: socket_info: missing; it holds {', '.join(_PORTS)}")
+        raise file_error(path, "ports_missing", ports=_PORTS)
     ports = [_port(path, info, key) for key in _PORTS]
     bind = conf.get("bind", "127.0.0.1")
     if not isinstance(bind, str):
-        raise _config_error(f"{path}: bind: an address is expected, not {bind!r}")
+        raise file_error(path, "bind_no_address", found=repr(bind))
     address = Address({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(bind, bind), *ports)  # noqa: S104
     address.same_machine = True
     address.conf = os.path.abspath(path)
@@ -307,15 +303,15 @@ def load(path: str) -> dict[str, object]:
     try:
         conf = json.loads(read_regular(path).decode("utf-8-sig"))
     except FileNotFoundError:
-        raise _config_error(f"{path}: there is no such file; `muster init` makes one") from None
+        raise file_error(path, "conf_missing") from None
     except OSError as error:
-        raise _config_error(f"{path}: {error.strerror}") from None
+        raise file_error(path, "file_unreadable", detail=error.strerror) from None
     except ValueError as error:
-        raise _config_error(f"{path}: not JSON: {error}") from None
+        raise file_error(path, "not_json", detail=str(error)) from None
     except RecursionError:
-        raise _config_error(f"{path}: not JSON that anybody writes: it is nested too deeply") from None
+        raise file_error(path, "json_too_deep") from None
     if not isinstance(conf, dict):
-        raise _config_error(f"{path}: an object is expected")
+        raise file_error(path, "object_expected")
     return conf
 
 
@@ -323,10 +319,4 @@ def _port(path: str, info: dict[str, object], key: str) -> int:
     value = info.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_PORT:
         return value
-    raise _config_error(f"{path}: socket_info.{key}: a port from 1 to 65535 is expected, found {value!r}")
-
-
-def _config_error(message: str) -> Exception:
-    from wire.errors import ConfigError
-
-    return ConfigError(message)
+    raise file_error(path, "port_expected", key=key, found=repr(value))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from client.address import parse
+from client.config_errors import config_error
 from client.session import CALL_TIMEOUT_S, Session
 
 TYPE_CHECKING = False
@@ -50,14 +51,13 @@ def _in_file(path: str) -> str:
         with open(path, encoding="ascii") as file:
             text = file.read(_MOST).strip()
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "this is no token"
-    else:
-        if text:
-            return text
-        why = "it is empty"
-    from wire.errors import ConfigError
-
-    raise ConfigError(f"{TOKEN_FILE}: {path}: {why}; a task's token goes with its attempt") from None
+        detail = getattr(error, "strerror", None)
+        if detail:
+            raise config_error("token_file_refused", variable=TOKEN_FILE, path=path, detail=detail) from None
+        raise config_error("token_file_wrong", variable=TOKEN_FILE, path=path) from None
+    if not text:
+        raise config_error("token_file_empty", variable=TOKEN_FILE, path=path)
+    return text
 
 
 class Caller:

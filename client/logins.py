@@ -9,6 +9,7 @@ import json
 import os
 
 from client import own_folder
+from client.config_errors import file_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,25 +136,16 @@ class Logins:
         except OSError as error:
             raise _fault(path, error) from None
         except (ValueError, TypeError):
-            raise _config_error(f"{path}: this is no log-in: remove it, and `muster login` again") from None
+            raise file_error(path, "login_unreadable") from None
 
 
 def _check_closed(path: str, state: os.stat_result, forbidden: int) -> None:
     """Raise ConfigError unless the file is the user's own and its mode gives others none of what is `forbidden`."""
     if state.st_uid != os.geteuid():
-        raise _config_error(f"{path}: the log-in belongs to uid {state.st_uid}, not to you, and is not used")
+        raise file_error(path, "login_of_another", uid=state.st_uid)
     if state.st_mode & forbidden:
-        raise _config_error(
-            f"{path}: others can read the log-in (mode {state.st_mode & 0o777:o}), so it is not used: `muster logout` "
-            "ends it, `muster login` makes another (or `chmod 600` the file, if nobody has read it)"
-        )
+        raise file_error(path, "login_open", mode=f"{state.st_mode & 0o777:o}")
 
 
 def _fault(path: str, error: OSError) -> Exception:
-    return _config_error(f"{path}: the log-in cannot be kept or read: {error.strerror}")
-
-
-def _config_error(message: str) -> Exception:
-    from wire.errors import ConfigError
-
-    return ConfigError(message)
+    return file_error(path, "login_refused", detail=error.strerror)

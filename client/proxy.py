@@ -48,9 +48,9 @@ def _parse(proxy: str) -> tuple[str, str, int, str | None, str | None]:
     except ValueError:
         scheme, host, port = "", None, None
     if scheme not in (_LOCAL, _REMOTE) or not host or not port:
-        from wire.errors import ConfigError
+        from client.config_errors import config_error
 
-        raise ConfigError(f"--proxy (or MUSTER_PROXY): {WAY} is expected ({_REMOTE}://: the proxy looks names up)")
+        raise config_error("proxy_expected", way=WAY, remote=_REMOTE)
     return (
         scheme,
         host,

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from client import own_folder
+from client.config_errors import config_error, file_error
 from wire.framing import encode
 from wire.pinning import fingerprint, normal
 
@@ -173,13 +174,7 @@ class Trust:
         else:
             why = first_open(places)
         if why:
-            from wire.errors import ConfigError
-
-            raise ConfigError(
-                f"{why}, so the authority in {path} is not believed: somebody may have put another there. Close it to "
-                "others, compare its fingerprint with what `muster status` tells on the master's machine, and say that "
-                "one once (--ca-fingerprint)"
-            )
+            raise config_error("authority_open", why=why, path=path)
         return pem
 
     def _keep(self, pem: str) -> None:
@@ -193,10 +188,8 @@ class Trust:
         except OSError as error:
             if self.wanted and self.wanted == os.environ.get(VARIABLE):
                 return  # it is said each time: a task may have no home to keep anything in
-            from wire.errors import ConfigError
-
             # Not as it is: whoever dials would take it for the network's.
-            raise ConfigError(f"{error.filename}: the authority cannot be remembered: {error.strerror}") from None
+            raise file_error(error.filename, "authority_not_kept", detail=error.strerror) from None
 
     def _untrusted(self, why: str) -> Exception:
         from wire.errors import UntrustedError

@@ -7,6 +7,7 @@ it is when its sentence is worded better: other languages and programs go by it.
 from __future__ import annotations
 
 from wire.english.certificates import CERTIFICATES
+from wire.english.client import CLIENT
 from wire.english.configuration import CONFIGURATION
 from wire.english.console import CONSOLE
 from wire.english.doctor import DOCTOR
@@ -20,5 +21,5 @@ from wire.english.tasks import ELASTIC, ENDS, PAUSES, WAITS, WARNINGS
 
 SENTENCES: dict[str, str] = {
     **WAITS, **ELASTIC, **PAUSES, **ENDS, **WARNINGS, **NODES, **LINKS, **ERRORS, **FILES, **CERTIFICATES, **PEOPLE,
-    **DOCTOR, **CONSOLE, **CONFIGURATION, **SETUP,
+    **DOCTOR, **CONSOLE, **CONFIGURATION, **SETUP, **CLIENT,
 }  # fmt: skip

@@ -9,6 +9,7 @@ import time
 from importlib.util import find_spec
 
 from client.cli.screen.terminal import terminal_width
+from client.config_errors import config_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ def run(context: Context) -> int:
         return _once(context)
     _check_terminal()
     if find_spec("textual") is None:
-        from wire.errors import ConfigError
-
-        raise ConfigError("`muster top` needs textual, which is not installed: pip install textual, or use --once")
+        raise config_error("top_needs_textual")
     # It lives for hours: what a short command may leave to its end is collected here.
     import gc
 

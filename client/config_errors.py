@@ -1,0 +1,24 @@
+"""The errors for what keeps the command line from its master: made here, so that a command that meets none loads
+neither errors nor sentences."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from wire.message import Value
+
+
+def config_error(key: str, /, **args: Value) -> Exception:
+    """Return the ConfigError with this message."""
+    from wire.errors import ConfigError
+    from wire.message import Message
+
+    return ConfigError(Message(key, **args))
+
+
+def file_error(path: str, key: str, /, **args: Value) -> Exception:
+    """Return the ConfigError for a file with this fault."""
+    from wire.file_fault import fault
+    from wire.message import Message
+
+    return fault(path, Message(key, **args))
