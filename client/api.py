@@ -75,12 +75,12 @@ class Client(NodeVerbs):
         """Queue a command (an argument list, or a string for bash) and return its id once the task is on disk.
 
         `spec`: name, project, cwd, env, setup, variables, gpus, gpus_max, gpu_ids, gpu_memory_mib, gpu_models, share,
-        min_free_util, cpus, memory_mib, licences, nodes, node, node_list, gpus_on (`{"gpu1": [0, 1]}`), exclude, after,
-        priority, urgent, time_limit_s, on_timeout (`fail` or `requeue`), signal, begin_at (seconds since the epoch),
-        max_retries, retry_on (of `fail oom lost`), elastic, checkpoint, log, hold, token (`submit`: the task gets a
-        token of its owner and can submit other tasks); `**muster.snapshot(folder)`: run in a copy of that folder's
-        code; `as`: the owner (for root on the master's machine); `request_id`: two submits with the same one are one
-        submit; `strict`: raise ConflictError if `preflight` finds anything."""
+        min_free_util, cpus, memory_mib, tmp_disk_mib, licences, nodes, node, node_list, gpus_on (`{"gpu1": [0, 1]}`),
+        exclude, after, priority, urgent, time_limit_s, on_timeout (`fail` or `requeue`), signal, begin_at (seconds
+        since the epoch), max_retries, retry_on (of `fail oom lost`), elastic, checkpoint, log, hold, token (`submit`:
+        the task gets a token of its owner and can submit other tasks); `**muster.snapshot(folder)`: run in a copy of
+        that folder's code; `as`: the owner (for root on the master's machine); `request_id`: two submits with the same
+        one are one submit; `strict`: raise ConflictError if `preflight` finds anything."""
         spec.setdefault("request_id", new_request_id())
         return int(self.call("task.submit", {"command": command, **self._with_ids(spec)})["id"])
 

@@ -198,6 +198,7 @@ class Task(TypedDict):
     share: bool
     min_free_util: float
     memory_mib: int | None
+    tmp_disk_mib: int | None
     licences: dict[str, int]
     nodes: int
     node_list: list[str]
@@ -374,6 +375,8 @@ class Node(TypedDict):
     slots: int | None
     slots_held: int
     memory_mib: int | None
+    tmp_disk_mib: int | None
+    tmp_disk_held_mib: int
     load: list[float] | None
     clock_offset_s: float | None
     tasks: list[int]

@@ -95,7 +95,8 @@ class Welcome(TypedDict):
     what was wrong with the account's log-in shell, whose environment tasks begin with; "" where it answered (agents
     before it do not say). `uid`: the agent's, which its tasks have, too, unless they `run_as`
     another (absent before protocol 2); `account`: its name, and `can_run_as`: whether it is root and can run commands
-    as others (absent before protocol 3). `keeps_pace`: it knows `pace` (absent in agents before)."""
+    as others (absent before protocol 3). `tmp_disk_mib`: size of the file system of /tmp, None where that cannot be
+    read (absent in agents before). `keeps_pace`: it knows `pace` (absent in agents before)."""
 
     op: str
     protocol: int
@@ -111,6 +112,7 @@ class Welcome(TypedDict):
     python: str
     cpus: int
     memory_mib: int
+    tmp_disk_mib: Optional[int]
     now: float
     login_fault: str
     keeps_pace: bool

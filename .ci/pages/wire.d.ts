@@ -473,6 +473,8 @@ export interface Node {
   slots: number | null;
   slots_held: number;
   memory_mib: number | null;
+  tmp_disk_mib: number | null;
+  tmp_disk_held_mib: number;
   load: (number)[] | null;
   clock_offset_s: number | null;
   tasks: (number)[];
@@ -524,6 +526,8 @@ export interface NodePage {
   slots: number | null;
   slots_held: number;
   memory_mib: number | null;
+  tmp_disk_mib: number | null;
+  tmp_disk_held_mib: number;
   load: (number)[] | null;
   clock_offset_s: number | null;
   tasks: (number)[];
@@ -738,6 +742,7 @@ export interface SparseTask {
   gpu_models?: (string)[];
   min_free_util?: number;
   memory_mib?: number | null;
+  tmp_disk_mib?: number | null;
   licences?: Record<string, number>;
   nodes?: number;
   node_list?: (string)[];
@@ -845,6 +850,7 @@ export interface Task {
   gpu_models: (string)[];
   min_free_util: number;
   memory_mib: number | null;
+  tmp_disk_mib: number | null;
   licences: Record<string, number>;
   nodes: number;
   node_list: (string)[];
@@ -929,6 +935,7 @@ export interface TaskPage {
   gpu_models: (string)[];
   min_free_util: number;
   memory_mib: number | null;
+  tmp_disk_mib: number | null;
   licences: Record<string, number>;
   nodes: number;
   node_list: (string)[];

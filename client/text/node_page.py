@@ -31,6 +31,7 @@ def node_page(node: NodePage) -> list[tuple[str, str]]:
         ("cpus", _held(node["cpus"], node["cpus_held"])),
         ("slots", _held(node["slots"], node["slots_held"])),
         ("memory", mib(node["memory_mib"]) if node["memory_mib"] else ""),
+        ("tmp disk", _tmp_disk(node)),
         ("load", load_text(node["load"])),
         ("clock", _clock(node.get("clock_offset_s"))),
         ("labels", harmless(", ".join(f"{key}={value}" for key, value in node["labels"].items()))),
@@ -76,6 +77,12 @@ def _clock(offset: float | None) -> str:
     if offset is None or abs(offset) <= 1:
         return ""
     return f"{abs(offset):.1f} s {'ahead of' if offset > 0 else 'behind'} the master's"
+
+
+def _tmp_disk(node: NodePage) -> str:
+    """Masters before it do not say."""
+    size, held = node.get("tmp_disk_mib"), node.get("tmp_disk_held_mib")
+    return f"{mib(size)} ({mib(held)} held)" if size and held else mib(size) if size else ""
 
 
 def _held(count: int | None, held: int) -> str:

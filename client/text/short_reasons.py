@@ -50,11 +50,13 @@ SHORT = {
     "array_failed_with": "{count} of array {id} failed: {line}",
     "one_slot": "a slot",
     "memory": "{mib} MiB",
+    "tmp_disk": "{mib} MiB of disk",
     "of_model": "{what} {models:/}",
     "with_memory": "{what} of {mib} MiB",
     # The obstacle, behind the node's name.
     "free": "has {free} {unit}{free:|s} free",
     "memory_free": "has {free} MiB free",
+    "tmp_disk_free": "has {free} MiB of disk free",
     "suited": "has {fitting} that fit{fitting:s|}",
     "slots_taken": "has {taken} of {has} slots taken",
     "allocation_free": "allocation {id} has {free} free",

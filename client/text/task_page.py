@@ -222,6 +222,8 @@ def _needs(task: Task) -> str:
         parts.append(counted(cpus, "CPU"))
     if memory := task.get("memory_mib"):
         parts.append(f"{memory} MiB of memory")
+    if disk := task.get("tmp_disk_mib"):
+        parts.append(f"{disk} MiB of temporary disk")
     parts += [counted(count, f"{harmless(name)} licence") for name, count in (task.get("licences") or {}).items()]
     parts = parts or ["a slot, no GPU"]
     parts += _nodes(task)

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 WAIT, EXEC, HIST = QUEUES = ("wait_task.json", "exec_task.json", "hist_task.json")
 STATE = "state.json"
-FORMAT = 5
+FORMAT = 6
 """The format of the files that we write. Files of the first do not say it, and know one attempt of a task. A version
 that writes the second does not know shares of a GPU: it would take a share for the whole GPU. One that writes the third
 does not know that nodes with the master's own account stay closed to users' tasks, and would open them. One that writes
-the fourth does not know the latest time that was seen: users who expired would come in when the clock is set back."""
+the fourth does not know the latest time that was seen: users who expired would come in when the clock is set back. One
+that writes the fifth does not know temporary disk: it would give a node more tasks than its disk has room for."""
 EMPTY_QUEUE = b"[\n]\n"
 ANSWERS_KEPT = 100_000
 """How many answered requests are remembered, the newest: a retry comes within minutes, not after that many others."""

@@ -10,7 +10,7 @@ change means; it numbers changes, keeps them, and gives back the newest of every
     journal.torn journal.damaged                   what starts cut off the journal's end, or could not read
     outbox/NAME                                    how far a consumer of moves has come
     queues.sums ids                                what the queue files were; which ids were given, and promised
-    before-5/                                      what the folder was in the format before this one
+    before-6/                                      what the folder was in the format before this one
     history/YYYY-MM.jsonl                          tasks that were moved out, by the month in which they ended (UTC)
     reserve, lock                                  space to free when the disk is full; the holder's pid
 """

@@ -1,6 +1,6 @@
 """A folder of an earlier format becomes one of ours, before anything is recorded in it.
 
-Owns the copy that is kept of it, `before-5`, and the order of the two steps. First every file that the queue is made of
+Owns the copy that is kept of it, `before-6`, and the order of the two steps. First every file that the queue is made of
 is copied, byte for byte, and synced. Then state.json is put in its place anew, saying the same and its format: from
 that rename on an earlier version refuses the folder, and up to it none of its files has changed. A start that was
 killed in between does all of it again, for the earlier version may have worked there since. Everything else of the

@@ -43,7 +43,8 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of the registry. `gpu_memory`: MiB, one number a GPU. `cpus`, `slots`: None means what the machine has.
+    """One entry of the registry. `gpu_memory`: MiB, one number a GPU. `cpus`, `slots`,
+    `tmp_disk` (MiB): None means what the machine has.
 
     `gpu_probe` `declared` means that the registry is believed and nothing is probed. `key_file` and `python` are
     paths on the master and on the node. `accounts`: over whose SSH the tasks of users run there, by the user's name, in
@@ -65,6 +66,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     gpu_probe: Literal["auto", "nvml", "gputil", "declared"] = "auto"
     cpus: Positive | None = None
     slots: Natural | None = None
+    tmp_disk: Positive | None = None
     labels: dict[str, str] = {}
     schedulable: bool = True
     accounts: dict[str, SshAccount] | None = None
@@ -84,6 +86,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             gpu_memory_mib=self.gpu_memory,
             cpus=self.cpus,
             slots=self.slots,
+            tmp_disk_mib=self.tmp_disk,
             schedulable=self.schedulable,
             accounts=self._logins(),
             is_declared=self.gpu_probe == "declared",

@@ -115,6 +115,7 @@ class Spec(Terms, kw_only=True, forbid_unknown_fields=True, omit_defaults=False)
     min_free_util: Annotated[float, Meta(ge=0, le=100)] = 0.0
     cpus: Annotated[int, Meta(ge=1, le=65536)] | None = None
     memory_mib: Mib | None = None
+    tmp_disk_mib: Mib | None = None
     licences: Annotated[dict[Name, Annotated[int, Meta(ge=1, le=65536)]], Meta(max_length=32)] = msgspec.field(
         default_factory=dict
     )

@@ -61,7 +61,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     `registry`: `ok`, `leaving` (it is not in the file any more and goes after its last task) or `changing` (the file
     leads to another machine now, and is followed after its last task). `drained`: why, or null. `sick`: why it was set
     aside (it could start nothing), or null. `mismatch`: which GPUs are not those that the registry says, or null.
-    `memory_mib` is in MiB; `load`: of the last 1, 5 and 15 minutes; `clock_offset_s`: how many seconds its clock is
+    `memory_mib` is in MiB, `tmp_disk_mib` the size of the file system of its temporary folder, of which tasks hold
+    `tmp_disk_held_mib`; `load`: of the last 1, 5 and 15 minutes; `clock_offset_s`: how many seconds its clock is
     ahead of the master's, as its last sample showed it. `tasks`: ids of those that are there. `reservation`: what is
     kept for a task that waits, or null. `own_account`: tasks have the master's own account there, and it runs those of
     `admins` only, of `everybody` (there was no second user), or of everybody since an admin `opened` it; null where
@@ -85,6 +86,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | None
     slots_held: int
     memory_mib: int | None
+    tmp_disk_mib: int | None
+    tmp_disk_held_mib: int
     load: list[float] | None
     clock_offset_s: float | None
     tasks: list[int]
@@ -147,6 +150,8 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
         slots=node.slots,
         slots_held=node.held["slots"],
         memory_mib=facts.memory_mib if facts else None,
+        tmp_disk_mib=node.tmp_disk_mib,
+        tmp_disk_held_mib=node.held["tmp_disk_mib"],
         load=node.load,
         clock_offset_s=None if node.clock_offset is None else round(node.clock_offset, 1),
         tasks=sorted(node.active),

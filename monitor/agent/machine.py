@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Optional
 
 MIB = 1024 * 1024
 """Memory and disks are told in these."""
@@ -15,6 +16,16 @@ def machine_id() -> str:
             return file.read(64).strip()
     except (OSError, ValueError):
         return ""
+
+
+def tmp_disk_mib() -> Optional[int]:
+    """Size of the file system of /tmp, in MiB; None where that cannot be read. A folder that TMPDIR names is not looked
+    at: it may be of another machine's disks, which may hang."""
+    try:
+        found = os.statvfs("/tmp")  # noqa: S108  (nothing is written there)
+    except OSError:
+        return None
+    return found.f_blocks * found.f_frsize // MIB
 
 
 def boot_id() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client.cli.arguments import fields, ids, submitting
+from client.cli.arguments import fields, ids, node_keys, submitting
 from client.cli.commands.edit import change
 from wire.errors import BadRequestError
 
@@ -42,6 +42,12 @@ def test_licences_are_counted_behind_an_equals_sign_or_a_colon() -> None:
     assert fields.licences("matlab=2,ansys") == {"matlab": 2, "ansys": 1}
     assert fields.licences("matlab:2,ansys=3") == {"matlab": 2, "ansys": 3}
     assert change("licence=matlab=2") == ("licences", {"matlab": 2})
+
+
+def test_disk_is_read_as_memory_is() -> None:
+    assert asked("--tmp-disk", "50g") == {"tmp_disk_mib": 51200}
+    assert change("tmp-disk=20000") == ("tmp_disk_mib", 20000)
+    assert node_keys.change("tmp-disk=50g") == ("tmp_disk", 51200)
 
 
 @pytest.mark.parametrize("text", ["matlab=", "matlab:", "matlab:x", "matlab=x", "matlab=1=2", "matlab:1=2", ":2", "=2"])

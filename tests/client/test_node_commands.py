@@ -28,7 +28,8 @@ def node(name: str = "a", **fields: Any) -> dict[str, Any]:
         "name": name, "driver": "ssh", "address": "10.0.0.1", "state": "online", "schedulable": True, "reason": None,
         "drained": None, "registry": "ok", "cpus": 16, "cpus_held": 2, "slots": 4, "slots_held": 0,
         "gpus": [{"index": index, "held_by": [], "foreign": [], **gpu} for index in range(2)],
-        "memory_mib": 65536, "load": [0.5, 0.4, 0.3], "tasks": [], "hostname": "a.lab", "python": "3.11.2",
+        "memory_mib": 65536, "tmp_disk_mib": 204800, "tmp_disk_held_mib": 51200, "load": [0.5, 0.4, 0.3],
+        "tasks": [], "hostname": "a.lab", "python": "3.11.2",
         "agent_version": "0123456789abcdef", **fields,
     }  # fmt: skip
 
@@ -173,6 +174,18 @@ def test_of_a_node_that_was_never_there_nothing_is_made_up(
     assert row.split()[:3] == ["a", "unreachable", "0/2"]
     assert main(["node", "show", "a"]) == 0
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "A100" in line] == ["?", "?"]
+
+
+def test_a_node_is_shown_with_its_temporary_disk_where_its_master_tells_that(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_older = page("b")
+    del of_older["tmp_disk_mib"], of_older["tmp_disk_held_mib"]
+    master.verbs.update({"node.show": lambda asked: page() if asked["name"] == "a" else of_older})
+    assert main(["node", "show", "a"]) == 0
+    assert "tmp disk:   200G (50G held)" in capsys.readouterr().out.splitlines()
+    assert main(["node", "show", "b"]) == 0
+    assert "tmp disk" not in capsys.readouterr().out
 
 
 def test_status_counts_nodes_by_the_word_and_lists_the_first_few_that_are_ill(

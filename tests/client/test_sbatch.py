@@ -35,6 +35,8 @@ def words(*lines: str) -> tuple[str, list[str]]:
         ("-c 4", "--cpus 4"),
         ("--mem=32G", "--mem 32G"),
         ("--mem=800", "--mem 800M"),
+        ("--tmp=50G", "--tmp-disk 50G"),
+        ("--tmp 800", "--tmp-disk 800M"),
         ("--dependency=afterok:7:8,afterany:9", "--after 7:ok,8:ok,9:any"),
         ("-d afternotok:7", "--after 7:fail"),
         ("--output=out-%j.log", "--log out-{id}.log"),

@@ -209,11 +209,11 @@ def gpu_count(text: str) -> int | tuple[int, int]:
 
 
 def mib(text: str) -> int:
-    """An amount of memory in MiB: 8000, 8000m, 8g, 1.5t. Raises ArgumentTypeError."""
+    """An amount of memory, or of a disk, in MiB: 8000, 8000m, 8g, 1.5t. Raises ArgumentTypeError."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([mgt]?)(?:i?b)?", text.strip().lower())
     amount = round(float(match[1]) * _SIZES[match[2] or "m"]) if match else 0
     if amount <= 0:
-        raise wrong(f"{text!r} is no amount of memory: 8000 (MiB), 8000m, 8g, 1.5t")
+        raise wrong(f"{text!r} is no amount: 8000 (MiB), 8000m, 8g, 1.5t")
     return amount
 
 
@@ -316,6 +316,7 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     "min-free-util": ("min_free_util", percent, "PCT", "only GPUs with so much of their time unused, in percent"),
     "cpus": ("cpus", whole, "N", "how many CPUs to count it for (without GPUs and this: one slot)"),
     "mem": ("memory_mib", mib, "MIB", "memory of the node to count it for: 8000, 32g"),
+    "tmp-disk": ("tmp_disk_mib", mib, "MIB", "space in the node's temporary folder to count it for: 20000, 50g"),
     "licence": (
         "licences",
         licences,

@@ -16,6 +16,7 @@ _ELSEWHERE = {
     "--nodelist": ("--node",), "-x": ("--exclude",), "-D": ("--cwd",), "--chdir": ("--cwd",), "-N": ("--nodes",),
     "--licenses": ("--licence",), "--license": ("--licence",), "-e": ("--var",), "--export": ("--var",),
     "--constraint": ("--gpu-model",), "--gpu-type": ("--gpu-model",), "--memory": ("--mem",), "--workdir": ("--cwd",),
+    "--tmp": ("--tmp-disk",),
     "-n": ("--limit",), "--lines": ("--tail", "--limit"), "--last": ("--tail", "--limit"), "--dir": ("--cwd",),
 }  # fmt: skip
 """Names from Slurm and other queues, and what they are called here; the first one that exists is meant."""

@@ -50,6 +50,7 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     "python": ("python", str, "PATH", "the node's Python, 3.8 or newer (default: python3)"),
     "cpus": ("cpus", fields.whole, "N", "CPUs to count tasks against (default: what the machine has)"),
     "slots": ("slots", fields.whole, "N", "how many tasks without GPUs and CPUs at a time (default: cpus)"),
+    "tmp-disk": ("tmp_disk", fields.mib, "MIB", "temporary disk to count tasks against (default: the size of /tmp)"),
 }
 KEYS = {**{key: read for key, read, *_ in VALUES.values()}, "schedulable": fields.yes}
 _OPTION_OF = {option.replace("-", "_"): key for option, (key, *_) in VALUES.items()}

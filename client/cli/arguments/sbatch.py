@@ -162,8 +162,13 @@ def _as_it_is(option: str) -> Callable[[str], list[str] | None]:
     return counterpart
 
 
-def _memory(value: str) -> list[str] | None:
-    return ["--mem", value if value[-1:].isalpha() else f"{value}M"] if re.fullmatch(r"\d+[MGT]?", value) else None
+def _mib(option: str) -> Callable[[str], list[str] | None]:
+    def counterpart(value: str) -> list[str] | None:
+        if not re.fullmatch(r"\d+[MGT]?", value):
+            return None
+        return [option, value if value[-1:].isalpha() else f"{value}M"]
+
+    return counterpart
 
 
 _COUNTERPARTS: dict[str, Callable[[str], list[str] | None]] = {
@@ -173,7 +178,8 @@ _COUNTERPARTS: dict[str, Callable[[str], list[str] | None]] = {
     "--gpus": _gpus,
     "--gpus-per-node": _gpus,
     "--cpus-per-task": _number("--cpus"),
-    "--mem": _memory,
+    "--mem": _mib("--mem"),
+    "--tmp": _mib("--tmp-disk"),
     "--dependency": _dependency,
     "--output": _output,
     "--nodes": _number("--nodes"),

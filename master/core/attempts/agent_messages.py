@@ -75,6 +75,7 @@ class Welcome(msgspec.Struct):
     uid: Count | None = None
     account: Name = ""
     can_run_as: bool = False
+    tmp_disk_mib: Count | None = None
     keeps_pace: bool = False
 
     def __post_init__(self) -> None:
@@ -87,6 +88,7 @@ class Welcome(msgspec.Struct):
             state_id=self.state_id,
             cpus=self.cpus,
             memory_mib=self.memory_mib,
+            tmp_disk_mib=self.tmp_disk_mib,
             hostname=self.hostname,
             python=self.python,
             version=self.version,

@@ -19,12 +19,14 @@ class NodeState(StrEnum):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of the machine in the agent's welcome. `login_fault`: why tasks there do not begin with what a log-in
     gives, "" where they do. `machine`: its own id, "" where it has none. `uid`: the agent's, and that of tasks unless
-    it `can_run_as` their owners; None: not said. `account`: the name of that, "" if it was not said."""
+    it `can_run_as` their owners; None: not said. `account`: the name of that, "" if it was not said. `tmp_disk_mib`:
+    size of the file system of /tmp; None: not said."""
 
     boot_id: str
     state_id: str
     cpus: int
     memory_mib: int
+    tmp_disk_mib: int | None = None
     hostname: str = ""
     python: str = ""
     version: str = ""

@@ -29,7 +29,8 @@ NOT_SCHEDULABLE = Message("not_schedulable")
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The entry of a node in the registry. `cpus` and `slots` are None where the registry leaves them to the node;
+    """The entry of a node in the registry. `cpus`, `slots` and `tmp_disk_mib` are None where the registry leaves
+    them to the node;
     `address` names the machine and the account there (`user@host:port`), empty for this one. `accounts`: over which
     other accounts there the tasks of their owners run (owner, account); None: all run over the one of `address`.
     `is_declared`: its GPUs are believed and never probed."""
@@ -40,6 +41,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory_mib: tuple[int, ...] | None = None
     cpus: int | None = None
     slots: int | None = None
+    tmp_disk_mib: int | None = None
     schedulable: bool = True
     accounts: tuple[tuple[str, str], ...] | None = None
     is_declared: bool = False
@@ -262,6 +264,13 @@ class Node:
     def memory_mib(self) -> int:
         """Memory that tasks may have, in MiB: the machine's word, less what is kept free; 0 while it is not known."""
         return int((self.facts.memory_mib if self.facts else 0) * (1 - self.rules.keep_memory))
+
+    @property
+    def tmp_disk_mib(self) -> int | None:
+        """Size of the file system of its temporary folder, in MiB: the registry's word, else the agent's; None where
+        neither says it."""
+        said = self.spec.tmp_disk_mib
+        return said if said is not None or self.facts is None else self.facts.tmp_disk_mib
 
     def gpu_memory_mib(self, gpu: int) -> int | None:
         """How much memory a GPU has: the registry's word, else the driver's; None where nobody knows."""

@@ -75,7 +75,8 @@ class Resource(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     """One row. `fields`: of a Wish, that say how much; `asked`: how much a task asks, 0 for none; `exact`: which pieces
     of it; `most`: up to how much; `has`: how much there is, None while nobody knows; `unit`: what one is called. Where
     the usual words will not do: `one`: what is asked; `counted`: so much of it; `none`: that there is not enough, ever,
-    said of `nodes`; `short`: that there is not enough now."""
+    said of `nodes`; `short`: that there is not enough now; `unknown`: that
+    nobody knows how much there is."""
 
     name: str
     scope: Scope = Scope.NODE
@@ -90,6 +91,7 @@ class Resource(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     counted: Callable[[int], Message] | None = None
     none: Message | None = None
     short: Callable[[int, int], Message] | None = None
+    unknown: Message | None = None
 
     def needed_by(self, task: Wish) -> Need | None:
         """Return the need of a task for this resource; None for nothing."""
@@ -136,7 +138,10 @@ class Resource(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
 
     def told_short(self, place: P) -> Message:
         """How much is free there, where it is not enough."""
-        free, has = self.free(place), self.has(place) or 0
+        known = self.has(place)
+        if known is None and self.unknown is not None:
+            return self.unknown
+        free, has = self.free(place), known or 0
         return self.short(free, has) if self.short is not None else Message("free", free=free, has=has, unit=self.unit)
 
     def _counted(self, count: int) -> Message:
@@ -240,6 +245,16 @@ MEMORY = Resource[Node](
     counted=lambda mib: Message("memory", mib=mib),
     short=lambda free, has: Message("memory_free", free=free, has=has),
 )
+TMP_DISK = Resource[Node](
+    name="tmp_disk_mib",
+    fields=("tmp_disk_mib",),
+    asked=lambda task: task.tmp_disk_mib or 0,
+    has=lambda node: node.tmp_disk_mib,
+    unit="MiB of temporary disk",
+    counted=lambda mib: Message("tmp_disk", mib=mib),
+    short=lambda free, has: Message("tmp_disk_free", free=free, has=has),
+    unknown=Message("tmp_disk_unknown"),
+)
 SLOTS = Resource[Node](
     name="slots",
     fields=("gpus", "cpus"),
@@ -251,7 +266,7 @@ SLOTS = Resource[Node](
     none=Message("has_no_slots"),
     short=lambda free, has: Message("slots_taken", taken=has - free, has=has),
 )
-RESOURCES: dict[str, Resource[Any]] = {row.name: row for row in (GPUS, CPUS, MEMORY, SLOTS)}
+RESOURCES: dict[str, Resource[Any]] = {row.name: row for row in (GPUS, CPUS, MEMORY, TMP_DISK, SLOTS)}
 """In this order what a task needs is looked at and told."""
 
 

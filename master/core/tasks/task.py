@@ -133,15 +133,16 @@ class Terms(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The terms of a task besides its command: how, where and when it shall run. `gpu_ids` asks for exact GPUs, `gpus`
     then counts them; `gpus_max`: as many as there are at the start, up to that. `gpu_memory_mib`: of each GPU so much,
     if it is a `share`, else one that has at least that; `gpu_models`: one of these; `min_free_util`: only where so much
-    of its time is unused, in percent. `memory_mib`: of the node's. `licences`: how many of which the cluster has.
-    `nodes`: on so many at once, with all this on each; `node`: on this one, `node_list`: on no others than these,
-    `exclude`: on none of these. `gpus_on`: on each of these nodes at once, and there on these GPUs; `gpus` then counts
-    those of one, `nodes` the nodes. `begin_at`: not before this time. `on_timeout`: what its time limit does to it,
-    `fail` or `requeue`. `max_retries`: so many attempts more, for what `retry_on` names (see `endings`). `token`: it
-    gets a token of its owner's, for each attempt a new one, to submit others with ("submit"); "": none. `within`: of
-    GPUs it gets those of this allocation, by its id. `elastic`: while it runs it may get more GPUs, or have to do with
-    fewer, within its range; each time it is ended, and goes on from its checkpoint, a file that matches `checkpoint` (a
-    path with `*` and the like, from its folder). `snapshot`: what `cwd` is a copy of."""
+    of its time is unused, in percent. `memory_mib`: of the node's; `tmp_disk_mib`: of its temporary folder's file
+    system. `licences`: how many of which the cluster has. `nodes`: on so many at once, with all this on each; `node`:
+    on this one, `node_list`: on no others than these, `exclude`: on none of these. `gpus_on`: on each of these nodes at
+    once, and there on these GPUs; `gpus` then counts those of one, `nodes` the nodes. `begin_at`: not before this time.
+    `on_timeout`: what its time limit does to it, `fail` or `requeue`. `max_retries`: so many attempts more, for what
+    `retry_on` names (see `endings`). `token`: it gets a token of its owner's, for each attempt a new one, to submit
+    others with ("submit"); "": none. `within`: of GPUs it gets those of this allocation, by its id. `elastic`: while it
+    runs it may get more GPUs, or have to do with fewer, within its range; each time it is ended, and goes on from its
+    checkpoint, a file that matches `checkpoint` (a path with `*` and the like, from its folder). `snapshot`: what `cwd`
+    is a copy of."""
 
     name: str = ""
     project: str = ""
@@ -159,6 +160,7 @@ class Terms(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     min_free_util: float = 0.0
     cpus: int | None = None
     memory_mib: int | None = None
+    tmp_disk_mib: int | None = None
     licences: dict[str, int] = NO_MAPPING
     nodes: int = 1
     node: str | None = None

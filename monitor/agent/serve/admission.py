@@ -15,7 +15,7 @@ from wire.account import Door
 from wire.agent import PROTOCOL
 
 from ..folder import Folder
-from ..machine import MIB, machine_id
+from ..machine import MIB, machine_id, tmp_disk_mib
 from ..sample.host import read_memory
 from .authority import Authority
 from .connection import Connection
@@ -76,6 +76,7 @@ class Admission:
             "python": ".".join(str(part) for part in sys.version_info[:3]),
             "cpus": os.cpu_count() or 1,
             "memory_mib": int(read_memory()["total"]) // MIB,
+            "tmp_disk_mib": tmp_disk_mib(),
             "now": time.time(),
             "login_fault": self.login_fault,
             "can_run_as": self._door.can_change,

@@ -36,6 +36,8 @@ def test_the_welcome_says_who_and_where(node: Node) -> None:
     assert len(welcome["state_id"]) == 16
     assert welcome["cpus"] == os.cpu_count()
     assert welcome["memory_mib"] > 0
+    room = os.statvfs("/tmp")  # noqa: S108  (nothing is written there)
+    assert welcome["tmp_disk_mib"] == room.f_blocks * room.f_frsize // (1 << 20)
 
 
 def test_the_state_folder_is_private_and_keeps_its_id(node: Node) -> None:

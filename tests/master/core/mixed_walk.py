@@ -38,7 +38,7 @@ SPECS = (
 )
 SMALLER = NodeSpec(name="c", gpu_models=("A100",) * 2, gpu_memory_mib=(CARD_MIB // 2,) * 2, slots=2)
 LICENCES = {"solver": 2}
-CPUS, MEMORY_MIB = 8, 16_000
+CPUS, MEMORY_MIB, DISK_MIB = 8, 16_000, 50_000
 FORBIDS = frozenset(
     {
         "over_quota",
@@ -74,10 +74,10 @@ TERMS: tuple[dict[str, Any], ...] = (
     {"nodes": 2},
     {"gpus": 1, "nodes": 2, "share": True, "gpu_memory_mib": 4000},
     {"gpus": 0},
-    {"gpus": 0, "cpus": 5},
+    {"gpus": 0, "cpus": 5, "tmp_disk_mib": 30_000},
     {"gpus": 1, "licences": {"solver": 1}},
     {"gpus": 1, "licences": {"solver": 2}},
-    {"gpus": 1, "memory_mib": 10_000},
+    {"gpus": 1, "memory_mib": 10_000, "tmp_disk_mib": 30_000},
     {"gpus": 1, "node": "a"},
     {"gpus": 2, "exclude": ["c"]},
     {"gpus": 1, "node_list": ["b", "c"]},
@@ -99,7 +99,7 @@ MORE: tuple[dict[str, Any], ...] = (
     {"state": TaskState.HELD},
 )
 
-OF_TASKS = ("share", "cpus", "memory_mib", "licences", "elastic", "checkpoint")
+OF_TASKS = ("share", "cpus", "memory_mib", "tmp_disk_mib", "licences", "elastic", "checkpoint")
 """What an allocation cannot ask for: it holds GPUs as a whole, and runs nothing."""
 
 
@@ -110,6 +110,7 @@ def facts(node: str, boot: int = 1, folder: int = 1) -> Facts:
         state_id=f"state-{node}-{folder}",
         cpus=CPUS,
         memory_mib=MEMORY_MIB,
+        tmp_disk_mib=DISK_MIB,
         hostname=node,
         protocol=PROTOCOL,
     )
@@ -573,10 +574,11 @@ class Lab:
                         raise AssertionError(f"task {task.id} outlives allocation {task.within}")
                     held[part.node, "cpus"] += task.cpus or 0
                     held[part.node, "memory"] += task.memory_mib or 0
+                    held[part.node, "disk"] += task.tmp_disk_mib or 0
                     held[part.node, "slots"] += task.gpus == 0 and task.cpus is None
         assert licences <= LICENCES["solver"]
         for (_, what), amount in held.items():
-            assert amount <= {"cpus": CPUS, "memory": MEMORY_MIB, "slots": 2}[what]
+            assert amount <= {"cpus": CPUS, "memory": MEMORY_MIB, "disk": DISK_MIB, "slots": 2}[what]
         self._check_work()
 
     def _check_work(self) -> None:
@@ -597,7 +599,8 @@ class Lab:
             return self._could_start_within(task)
         plain = not (task.share or task.gpu_models or task.gpu_memory_mib or task.min_free_util or task.unstarted)
         exact = task.gpu_ids or task.gpus_on
-        if not plain or task.licences or task.memory_mib or exact or not task.gpus or task.cpus:
+        counted = task.licences or task.memory_mib or task.tmp_disk_mib or task.cpus
+        if not plain or counted or exact or not task.gpus:
             return False
         nodes = 0
         for name, node in self.core.inventory.nodes.items():
@@ -615,7 +618,8 @@ class Lab:
         """The same, of the GPUs of its allocation."""
         leases = self.core.inventory.leases(task.within or 0)
         wants_more = task.share or task.gpu_models or task.gpu_memory_mib or task.min_free_util or task.unstarted
-        if not task.gpus or wants_more or task.licences or task.memory_mib or task.gpu_ids or task.gpus_on or task.cpus:
+        counted = task.licences or task.memory_mib or task.tmp_disk_mib or task.cpus
+        if not task.gpus or wants_more or counted or task.gpu_ids or task.gpus_on:
             return False
         able = [
             name

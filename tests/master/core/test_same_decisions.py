@@ -106,7 +106,7 @@ WISHES: tuple[dict[str, Any], ...] = (
     {"gpus": 1, "token": "queue"},
     {"gpus": 0},
     {"cpus": 2},
-    {"gpus": 1, "cpus": 2, "memory_mib": 5_000},
+    {"gpus": 1, "cpus": 2, "memory_mib": 5_000, "tmp_disk_mib": 20_000},
     {"gpus": 1, "licences": {"solver": 1}},
     {"gpus": 1, "gpus_max": 4, "elastic": True, "checkpoint": "x"},
     {"gpus": 2, "gpus_max": 3, "elastic": True, "checkpoint": "x", "gpu_models": ["A100"]},
@@ -136,7 +136,10 @@ class Crowd:
         self.core.keep_from_root(OWNERS[0])
         for at, name in enumerate(self.core.inventory.nodes):
             uid = 0 if at in roots else 1000
-            facts = Facts(boot_id="b", state_id="s", cpus=8, memory_mib=16_000, protocol=PROTOCOL, uid=uid)
+            disk = 30_000 + 10_000 * at if at else None
+            facts = Facts(
+                boot_id="b", state_id="s", cpus=8, memory_mib=16_000, tmp_disk_mib=disk, protocol=PROTOCOL, uid=uid
+            )
             self.core.node_state(name, NodeState.ONLINE, None, facts)
 
     def go(self, look: Callable[[Core], None] | None = None) -> None:

@@ -33,7 +33,8 @@ NODES = (
 )
 WISHES: tuple[dict[str, Any], ...] = (
     {"gpus": 1}, {"gpus": 2}, {"gpus": 4}, {"gpus": 1, "gpus_max": 4}, {"gpus": 0}, {"gpus": 0, "cpus": 3},
-    {"gpus": 1, "cpus": 2}, {"gpus": 0, "memory_mib": 700}, {"gpus": 1, "share": True, "gpu_memory_mib": 8_000},
+    {"gpus": 1, "cpus": 2}, {"gpus": 0, "memory_mib": 700}, {"gpus": 0, "tmp_disk_mib": 3_000},
+    {"gpus": 1, "share": True, "gpu_memory_mib": 8_000},
     {"gpus": 2, "share": True, "gpu_memory_mib": 20_000}, {"gpus": 1, "gpu_models": ["A100"]},
     {"gpus": 2, "nodes": 2}, {"gpus": 2, "gpu_ids": [0, 1], "node": "a"}, {"gpus": 0, "licences": {"matlab": 1}},
     {"gpus": 1, "licences": {"matlab": 2}}, {"gpus": 1, "exclude": ["a"]}, {"gpus": 1, "gpu_memory_mib": 30_000},

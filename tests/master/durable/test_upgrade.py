@@ -203,7 +203,7 @@ def test_the_version_that_writes_format_2_is_kept_a_copy_and_refuses_the_folder_
     assert upgrade.KEPT in refusal.value.stderr
 
 
-@pytest.mark.parametrize("earlier", [3, 4])
+@pytest.mark.parametrize("earlier", [3, 4, 5])
 def test_a_folder_of_an_earlier_format_is_kept_a_copy_and_brought_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: int
 ) -> None:
@@ -218,8 +218,8 @@ def test_a_folder_of_an_earlier_format_is_kept_a_copy_and_brought_up(
     store = Store(folder, OsDisk())
     store.open()
     store.close()
-    assert format_of((folder / snapshot.STATE).read_bytes()) == snapshot.FORMAT == 5
-    assert (folder / "before-5" / snapshot.STATE).read_bytes() == before
+    assert format_of((folder / snapshot.STATE).read_bytes()) == snapshot.FORMAT == 6
+    assert (folder / "before-6" / snapshot.STATE).read_bytes() == before
 
 
 def test_nobody_else_may_read_the_copy(written: dict[str, bytes], tmp_path: Path) -> None:

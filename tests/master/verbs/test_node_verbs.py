@@ -113,6 +113,8 @@ def test_an_edit_takes_effect_at_once_where_nothing_is_lost_by_it(tmp_path: Path
             assert (await peer.call("node.show", name="a"))["labels"] == {"room": "二楼"}
             answer = await peer.call("node.edit", name="a", changes={"slots": None})
             assert (lab.config("a").slots, answer["node"]["slots"]) == (None, 4)
+            answer = await peer.call("node.edit", name="a", changes={"tmp_disk": 2000})
+            assert (lab.config("a").tmp_disk, answer["node"]["tmp_disk_mib"]) == (2000, 2000)
 
     run(story())
 
