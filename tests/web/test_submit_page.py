@@ -117,7 +117,7 @@ SHARED: dict[str, Any] = {
     "max_retries": 2, "retry_on": ["oom", "lost"], "time_limit_s": 7200, "on_timeout": "requeue", "cpus": 2,
     "signal": {"name": "USR1", "before_s": 120, "main_only": True},
 }  # fmt: skip
-NAMED: dict[str, Any] = {"gpus_on": {"node0": [0, 1]}, "priority": 3, "memory_mib": 10}
+NAMED: dict[str, Any] = {"gpus_on": {"node0": [0, 1]}, "priority": 3, "memory_mib": 10, "tmp_disk_mib": 20}
 EXACT: dict[str, Any] = {"gpu_ids": [0, 1], "node": "node0", "setup": "set -e", "cpus": 1}
 
 

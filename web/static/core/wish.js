@@ -124,7 +124,7 @@ function isSaid(value) {
   return value && typeof value === "object" ? Object.keys(value).length > 0 : Boolean(value);
 }
 
-const PLAIN = ["name", "project", "cwd", "env", "setup", "checkpoint", "gpu_memory_mib", "min_free_util", "cpus", "memory_mib", "priority", "max_retries"];
+const PLAIN = ["name", "project", "cwd", "env", "setup", "checkpoint", "gpu_memory_mib", "min_free_util", "cpus", "memory_mib", "tmp_disk_mib", "priority", "max_retries"];
 
 /**
  * A draft that asks for what a task asked for; whom it waited for, and until when, is over. Where it was within an
@@ -148,10 +148,10 @@ export function draftOf(task) {
   return draft;
 }
 
-const NUMBERS = ["gpus", "cpus", "memory_mib", "gpu_memory_mib", "min_free_util", "nodes", "priority", "max_retries"];
+const NUMBERS = ["gpus", "cpus", "memory_mib", "tmp_disk_mib", "gpu_memory_mib", "min_free_util", "nodes", "priority", "max_retries"];
 const TEXTS = ["name", "project", "cwd", "env", "setup", "checkpoint", "within", "log"];
 const FLAGS = ["hold", "share", "elastic", "urgent"];
-const OPTIONS = /** @type {Record<string, string>} */ ({ memory_mib: "mem", gpu_memory_mib: "gpu-mem", min_free_util: "min-free-util", max_retries: "max-retries", within: "in" });
+const OPTIONS = /** @type {Record<string, string>} */ ({ memory_mib: "mem", tmp_disk_mib: "tmp-disk", gpu_memory_mib: "gpu-mem", min_free_util: "min-free-util", max_retries: "max-retries", within: "in" });
 /** Refusals that are of one field and do not say which. */
 const FIELD_OF = /** @type {Record<string, string>} */ ({ elastic_without_range: "gpus", elastic_without_checkpoint: "checkpoint" });
 

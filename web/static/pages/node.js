@@ -117,6 +117,7 @@ function facts(node, page, sample) {
     ["cpus", node.cpus === null ? "" : `${node.cpus_held} / ${node.cpus}`],
     ["slots", node.slots === null ? "" : `${node.slots_held} / ${node.slots}`],
     ["memory", memory(node.memory_mib)],
+    ["tmp_disk", node.tmp_disk_mib === null ? "" : `${memory(node.tmp_disk_held_mib) || "0"} / ${memory(node.tmp_disk_mib)}`],
     ["cpu", sample ? percent(sample.cpu_percent) : ""],
     ["load", (sample?.load ?? node.load ?? []).map((/** @type {number} */ one) => one.toFixed(2)).join(" ")],
     ["clock", node.clock_offset_s === null ? "" : `${node.clock_offset_s.toFixed(2)} s`],

@@ -65,6 +65,7 @@ function facts(task) {
     ["licences", harmless(draftOf(task).licences)],
     ["cpus", task.cpus],
     ["memory_mib", memory(task.memory_mib)],
+    ["tmp_disk_mib", memory(task.tmp_disk_mib)],
     ["nodes", task.nodes > 1 ? task.nodes : ""],
     ["node", harmless(draftOf(task).node)],
     ["gpus_on", harmless(draftOf(task).gpus_on)],

@@ -12,7 +12,7 @@ import { Said } from "./said.js";
 
 const FIRST = ["gpus", "name", "cwd"];
 const MORE = [
-  "gpu_memory_mib", "gpu_models", "gpu_ids", "min_free_util", "cpus", "memory_mib", "licences", "nodes", "node", "exclude", "gpus_on", "within",
+  "gpu_memory_mib", "gpu_models", "gpu_ids", "min_free_util", "cpus", "memory_mib", "tmp_disk_mib", "licences", "nodes", "node", "exclude", "gpus_on", "within",
   "after", "begin_at", "priority", "time_limit_s", "signal", "max_retries", "retry_on", "project", "setup",
 ];
 /** Yes or no. */

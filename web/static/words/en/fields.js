@@ -16,6 +16,7 @@ export const WORDS = {
   "field.gpu_peak_mib": "GPU memory used",
   "field.cpus": "CPUs",
   "field.memory_mib": "Memory",
+  "field.tmp_disk_mib": "Temporary disk",
   "field.nodes": "Nodes",
   "field.node": "Node",
   "field.exclude": "Not on",

@@ -70,6 +70,7 @@ export const WORDS = {
   "machine.cpus": "CPUs held",
   "machine.slots": "Slots held",
   "machine.memory": "Memory",
+  "machine.tmp_disk": "Temporary disk held",
   "machine.cpu": "CPU use",
   "machine.load": "Load",
   "machine.clock": "Clock ahead",

@@ -16,6 +16,7 @@ export const WORDS = {
   "field.gpu_peak_mib": "显存峰值",
   "field.cpus": "CPU",
   "field.memory_mib": "内存",
+  "field.tmp_disk_mib": "临时磁盘",
   "field.nodes": "节点数",
   "field.node": "指定节点",
   "field.exclude": "排除节点",

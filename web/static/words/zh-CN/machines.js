@@ -70,6 +70,7 @@ export const WORDS = {
   "machine.cpus": "CPU 占用",
   "machine.slots": "槽位占用",
   "machine.memory": "内存",
+  "machine.tmp_disk": "临时磁盘占用",
   "machine.cpu": "CPU 利用率",
   "machine.load": "负载",
   "machine.clock": "时钟偏差",
