@@ -16,7 +16,7 @@ from master.core.tasks.attempt import Allocation, Part
 from master.core.tasks.request import demand_of
 from master.core.tasks.task import Task, Unstarted
 
-FACTS = Facts(boot_id="b", state_id="s", cpus=4, memory_mib=1)
+FACTS = Facts(boot_id="b", state_id="s", cpus=4, memory_mib=1, tmp_disk_mib=3)
 SEATS = Resource[Cluster](
     name="seats",
     scope=Scope.CLUSTER,
@@ -39,8 +39,19 @@ NODES = st.builds(
 ASKS = st.one_of(
     st.fixed_dictionaries({"gpus": st.integers(0, 5)}),
     st.fixed_dictionaries({"cpus": st.integers(1, 5), "gpus": st.integers(0, 2)}),
+    st.fixed_dictionaries({"memory_mib": st.integers(1, 2), "tmp_disk_mib": st.integers(1, 5), "gpus": st.just(1)}),
     st.sets(st.integers(0, 4), min_size=1).map(lambda ids: {"gpus": len(ids), "gpu_ids": sorted(ids)}),
 )
+
+
+ASKED: dict[str, dict[str, object]] = {
+    "gpus": {"gpus": 1},
+    "cpus": {"cpus": 1},
+    "memory_mib": {"memory_mib": 1},
+    "tmp_disk_mib": {"tmp_disk_mib": 1},
+    "slots": {"gpus": 0},
+}
+"""What a task says that asks for one of each row."""
 
 
 def task_of(number: int, asks: dict[str, object]) -> Task:
@@ -127,6 +138,19 @@ def test_what_could_never_be_does_not_fit_an_empty_node_and_what_could_does(
     for need in needs_of(task_of(1, asks), Scope.NODE):
         never = RESOURCES[need.resource].why_never(need, node)
         assert FreeNode(node).fits([need]) is (never is None)
+
+
+def test_of_every_row_a_task_may_hold_what_a_node_has_and_the_next_one_waits() -> None:
+    assert set(ASKED) == set(RESOURCES), "a row is asked for here and by ASKS"
+    for name, asks in ASKED.items():
+        node = online(NodeSpec(name="a", gpu_models=("GPU",), cpus=1, slots=1, tmp_disk_mib=1))
+        (need,) = (need for need in needs_of(task_of(1, asks), Scope.NODE) if need.resource == name)
+        free = FreeNode(node)
+        assert free.fits([need]), name
+        free.take([need])
+        assert free.lack([need]) == need, name
+        assert RESOURCES[name].why_never(need, node) is None, name
+        assert RESOURCES[name].why_never(need._replace(amount=2), node) is not None, name
 
 
 def test_what_nobody_knows_yet_is_no_obstacle_for_ever_and_is_not_given_out() -> None:
