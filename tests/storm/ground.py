@@ -23,7 +23,7 @@ from tests.waiting import until
 
 GPUS, SLOTS = 8, 12
 QUEUE_DISK_BYTES = 96 << 20
-NODE_DISK_BYTES = 1 << 20
+NODE_DISK_BYTES = 4 << 20
 STATE = f"/home/{Host.user}/.local/state"
 READ_ONLY = "/mnt/read-only"
 GRACE_S = 2.0

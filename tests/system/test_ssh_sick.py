@@ -172,7 +172,7 @@ def test_machines_without_python_shared_folder_or_disk_say_so_and_are_used_once_
     bare, unmounted, full, well = ssh_lab.hosts.values()
     bare.hide_python()
     unmounted.hide_shared()
-    full.small_disk(STATE, 1 << 20)
+    full.small_disk(STATE, 4 << 20)
     full.fill_disk(STATE)
     ssh_lab.start()
     ssh_lab.trust_all()
@@ -218,7 +218,7 @@ def test_whatever_a_bashrc_does_but_exit_the_machine_is_used(ssh_lab: SshLab) ->
 
 def test_a_disk_that_fills_up_while_tasks_run_costs_no_exit(ssh_lab: SshLab) -> None:
     host = ssh_lab.hosts[ssh_lab.nodes[0]]
-    host.small_disk(STATE, 1 << 20)
+    host.small_disk(STATE, 4 << 20)
     ssh_lab.start_trusted()
     door_path = ssh_lab.root / "door"
     number = submit(ssh_lab, f"until [ -e {door_path} ]; do sleep 0.02; done; exit 5", host.name)

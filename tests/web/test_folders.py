@@ -36,7 +36,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def console(lab: Lab) -> Iterator[Console]:
     """One for which little is much."""
-    with Console(lab, bounds={"archives.MOST_ENTRIES": 20, "archives.MOST_BYTES": 5 << 20}) as made:
+    with Console(lab, bounds={"zip_downloads.MOST_ENTRIES": 20, "zip_downloads.MOST_BYTES": 5 << 20}) as made:
         yield made
 
 

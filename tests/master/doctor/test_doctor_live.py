@@ -110,7 +110,7 @@ def test_after_the_cures_all_is_well(bed: Testbed, lab: SshLab) -> None:
 
 def test_another_folder_under_the_same_path_a_full_disk_and_closed_logs_are_seen(bed: Testbed, lab: SshLab) -> None:
     other, full, closed, _ = bed.hosts
-    full.small_disk(f"/home/{full.user}/.local/state", 1 << 20)
+    full.small_disk(f"/home/{full.user}/.local/state", 4 << 20)
     lab.start()
     lab.trust_all()
     lab.await_online()

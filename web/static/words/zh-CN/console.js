@@ -14,8 +14,6 @@ export const WORDS = {
   master_silent: "主控在 {seconds:g} 秒内没有应答：所要求的操作可能已经完成，也可能没有",
   master_unclear: "主控的端口上应答的不是 Muster 主控",
   console_full: "此刻有 {most} 个登录在使用控制台：请稍后再试",
-  two_lengths: "请求只能有 Content-Length 或 Transfer-Encoding 之一，不能两个都有",
-  bad_upgrade: "这不是 WebSocket 请求：它没有请求体，请求头最多 128 个，每个不超过 8 KiB",
   slow_head: "请求头须在 {seconds} 秒内发完",
   slow_body: "请求内容到得太慢，每秒不足 {slowest} 字节；文件可分段上传",
   archive_too_large: "打包下载的文件夹至多 {entries} 项、{bytes} 字节：请分部分下载",

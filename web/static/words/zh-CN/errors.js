@@ -22,7 +22,6 @@ export const WORDS = {
   array_index_twice: "数组 {array!r} 中有重复的序号",
   array_too_large: "共有 {count} 个任务，而最多 {most} 个可以等待（limits.waiting_tasks）：请减少",
   array_too_long: "{count} 个任务每个约 {size} 字节，合计最多 {most}：请把较长的内容放进文件",
-  too_many_predecessors: "{count} 个任务每个要等待 {after} 个任务，合计最多 {most}：请让它们等待一个（等待这些任务的）任务，或等待一个数组",
   array_or_sweep: "array 与 sweep 请只给一个",
   array_unchanged: "请说明更改什么：cap 或 max_fails",
   cap_said_twice: "array 写了同时 {cap} 个，cap 写了 {other} 个：请只写一处",

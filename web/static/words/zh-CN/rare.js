@@ -54,4 +54,9 @@ export const WORDS = {
   account_could_be_anybody: "您的 Unix 账户 {account} 属于组 {group}，其成员可以变成本机的任何账户。请用密码或管理员给的链接（`muster users link NAME`）执行 `muster login`",
   account_of_the_system: "您的 Unix 账户 {account} 的 uid 小于 {first}，与系统账户一样。请用密码或管理员给的链接（`muster users link NAME`）执行 `muster login`",
   account_of_tasks: "他人的任务以您的 Unix 账户 {account} 运行。请用密码或管理员给的链接（`muster users link NAME`）执行 `muster login`",
+  too_many_predecessors: "{count} 个任务每个要等待 {after} 个任务，合计最多 {most}：请让它们等待一个（等待这些任务的）任务，或等待一个数组",
+  log_is_folder: "{path} 是文件夹，而日志是文件：除非 --log 写明其中的文件，否则任务失败",
+  log_as_it_stands: "日志名中的 {said} 会原样保留：{meant} 才表示任务编号",
+  two_lengths: "请求只能有 Content-Length 或 Transfer-Encoding 之一，不能两个都有",
+  bad_upgrade: "这不是 WebSocket 请求：它没有请求体，请求头最多 128 个，每个不超过 8 KiB",
 };

@@ -168,8 +168,6 @@ export const WORDS = {
   folder_absent: "文件夹 {path}（尚）不存在：启动时若仍没有，任务将失败",
   env_absent: "环境 {env}（尚）不存在：用 `muster env list` 查看现有环境",
   file_absent: "文件 {path}（尚）不存在：启动时若仍没有，任务将失败",
-  log_is_folder: "{path} 是文件夹，而日志是文件：除非 --log 写明其中的文件，否则任务失败",
-  log_as_it_stands: "日志名中的 {said} 会原样保留：{meant} 才表示任务编号",
   file_is_folder: "{path} 是文件夹，不能运行：请写明其中的文件",
   file_not_executable: "{path} 没有执行权限：`chmod +x {path:quoted}`，或写明读取它的程序",
   interpreter_absent: "{path} 以 #!{interpreter} 开头，而没有这个程序",
