@@ -123,7 +123,7 @@ def _sources() -> dict[str, Path]:
 def _byte_code(name: str, path: Path, source: bytes) -> bytes:
     """The `.pyc` of a source. Python's own loader takes the code from `__pycache__` as for an import of the master's,
     or compiles it and keeps it there where it may. It is not asked where the file has changed since the start."""
-    code = cast("CodeType", SourceFileLoader(name, str(path)).get_code(name)) if _is(path, source) else None
+    code = _kept_code(name, path) if _is(path, source) else None
     if code is None or not _is(path, source):
         code = compile(source, str(path), "exec", dont_inherit=True)
     # Read once more, for code that was just compiled is written a little differently from code that was read.
@@ -131,10 +131,18 @@ def _byte_code(name: str, path: Path, source: bytes) -> bytes:
     return MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + same
 
 
+def _kept_code(name: str, path: Path) -> CodeType | None:
+    """None if what is in `__pycache__` was torn by a power cut, or the source is just being replaced."""
+    try:
+        return cast("CodeType", SourceFileLoader(name, str(path)).get_code(name))
+    except (OSError, EOFError, ImportError, SyntaxError, TypeError, ValueError):
+        return None
+
+
 def _is(path: Path, source: bytes) -> bool:
     try:
         return path.read_bytes() == source
-    except FileNotFoundError:
+    except OSError:
         return False
 
 

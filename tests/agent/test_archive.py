@@ -127,6 +127,19 @@ def test_where_the_sources_lie_and_what_was_compiled_before_changes_no_byte(tmp_
     assert built_from(there, tmp_path / "none", "-B") == compiled, "compiled in another place"
 
 
+def test_byte_code_that_a_power_cut_left_torn_keeps_no_agent_away(tmp_path: Path) -> None:
+    for package in ("master", "monitor", "wire"):
+        shutil.copytree(package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    compiled = built_from(tmp_path, tmp_path / "cache")
+    kept = sorted((tmp_path / "cache" / str(tmp_path).lstrip("/")).glob("monitor/agent/*.pyc"))
+    assert len(kept) > 5
+    for number, path in enumerate(kept):
+        data = path.read_bytes()
+        torn = data[: len(data) // 2], data[:16] + bytes(len(data) - 16), data[:16] + b"i\1\0\0\0"
+        path.write_bytes(torn[number % 3])
+    assert built_from(tmp_path, tmp_path / "cache") == compiled
+
+
 @pytest.mark.parametrize("letter", ["[", "{"])
 def test_what_the_process_did_before_changes_no_byte(letter: str) -> None:
     """Python up to 3.11 writes a string of one character differently once anybody has interned it."""
