@@ -29,6 +29,7 @@ from monitor.influx_status import STATUS_FILE, StatusFile
 from monitor.influx_writer import Buffer, Tally, Writer
 from wire.errors import ConfigError, LockedError, MusterError
 from wire.lab import read as read_lab
+from wire.message import Message
 from wire.state_folder import check_alone
 
 log = logging.getLogger("muster.influx")
@@ -217,7 +218,7 @@ def _lock(path: Path) -> int:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigError(f"task_info: {path}: {error.strerror}") from None
+        raise ConfigError(Message("influx_lock_refused", path=str(path), detail=error.strerror)) from None
     try:
         _flock(fd)
     except BlockingIOError:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from wire.errors import ConfigError
+from wire.file_fault import fault
+from wire.message import Message
 
 TOKEN_FILE = "file:"  # noqa: S105  (what a token begins with that stands in a file)
 _TEXTS = {"url": None, "token": "", "org": "", "bucket": "muster"}
@@ -36,20 +37,20 @@ def load_settings(conf: Path) -> Settings:
     whole = _read(conf)
     section = whole.get("influx")
     if section is None:
-        raise ConfigError(f'{conf}: influx: missing; {{"url": "http://HOST:8086"}} is the least that it needs')
+        raise fault(conf, Message("influx_missing", example='{"url": "http://HOST:8086"}'))
     if not isinstance(section, dict):
-        raise ConfigError(f"{conf}: influx: an object is expected, found {section!r}")
+        raise fault(conf, Message("influx_no_object", found=repr(section)))
     texts = {key: _text(conf, section, key) for key in _TEXTS}
     version = section.get("version", 2)
     if version not in (1, 2) or isinstance(version, bool):
-        raise ConfigError(f"{conf}: influx.version: 1 or 2 is expected, found {version!r}")
+        raise fault(conf, Message("influx_version", found=repr(version)))
     _check_url(conf, texts["url"])
     token = _token(conf, texts["token"])
     if version == 1 and token and ":" not in token:
-        raise ConfigError(f"{conf}: influx.token: for InfluxDB 1 it is USER:PASSWORD, or empty where it asks for none")
+        raise fault(conf, Message("influx_token_of_1"))
     if not token.isprintable() or (version != 1 and not token.isascii()):
         # It could not be sent, and whoever tells that would show it.
-        raise ConfigError(f"{conf}: influx.token: one line is expected, of ASCII alone for InfluxDB 2")
+        raise fault(conf, Message("influx_token_line"))
     return Settings(
         texts["url"].rstrip("/"), version, token, texts["org"], texts["bucket"], whole.get("privacy", "open") != "open"
     )
@@ -69,13 +70,13 @@ def service_token(conf: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+        raise fault(path, Message("file_unreadable", detail=error.strerror)) from None
 
 
 def _task_info(conf: Path) -> Path:
     folder = _read(conf).get("task_info", "task_info")
     if not isinstance(folder, str):
-        raise ConfigError(f"{conf}: task_info: a path is expected, found {folder!r}")
+        raise fault(conf, Message("task_info_no_path", found=repr(folder)))
     return conf.absolute().parent / Path(folder).expanduser()
 
 
@@ -83,11 +84,11 @@ def _read(conf: Path) -> dict[str, Any]:
     try:
         value = json.loads(conf.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{conf}: {error.strerror}") from None
+        raise fault(conf, Message("file_unreadable", detail=error.strerror)) from None
     except ValueError as error:
-        raise ConfigError(f"{conf}: not JSON: {error}") from None
+        raise fault(conf, Message("not_json", detail=str(error))) from None
     if not isinstance(value, dict):
-        raise ConfigError(f"{conf}: an object is expected")
+        raise fault(conf, Message("object_expected"))
     return value
 
 
@@ -95,40 +96,37 @@ def _text(conf: Path, section: dict[str, Any], key: str) -> str:
     value = section.get(key, _TEXTS[key])
     if not isinstance(value, str) or (not value and _TEXTS[key] != ""):
         found = "something else" if key == "token" else repr(value)
-        raise ConfigError(f"{conf}: influx.{key}: a text is expected, found {found}")
+        raise fault(conf, Message("influx_no_text", key=key, found=found))
     return value
 
 
 def _check_url(conf: Path, url: str) -> None:
     if "@" in url:
-        raise ConfigError(f"{conf}: influx.url: user and password belong into influx.token, as USER:PASSWORD")
+        raise fault(conf, Message("influx_url_with_user"))
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigError(f"{conf}: influx.url: http://HOST:PORT or https://HOST:PORT is expected, found {url!r}")
+        raise fault(conf, Message("influx_url", found=url))
 
 
 def _token(conf: Path, token: str) -> str:
     """The token itself. Raises ConfigError where it lies open."""
     if not token.startswith(TOKEN_FILE):
         if token and _is_open(conf):
-            raise ConfigError(
-                f"{conf}: influx.token: others may read this file, and so the token: chmod 600 {conf}, "
-                f'or keep it in a file of its own, mode 0600, and write "token": "{TOKEN_FILE}PATH"'
-            )
+            raise fault(conf, Message("influx_token_open", path=str(conf)))
         return token
     path = conf.absolute().parent / Path(token.removeprefix(TOKEN_FILE)).expanduser()
     try:
         held = path.read_text(encoding="utf-8").strip()
         if _is_open(path):
-            raise ConfigError(f"{path}: others may read this token: chmod 600 {path}")
+            raise fault(path, Message("token_readable", path=str(path)))
     except OSError as error:
-        raise ConfigError(f"{conf}: influx.token: {path}: {error.strerror}") from None
+        raise fault(conf, Message("influx_token_refused", path=str(path), detail=error.strerror)) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a token: it is no text") from None
+        raise fault(path, Message("token_not_text")) from None
     return held
 
 

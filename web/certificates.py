@@ -23,7 +23,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from web.settings import Settings
 from wire.console import TlsFiles, is_address
-from wire.errors import ConfigError
+from wire.file_fault import fault
+from wire.message import Message
 from wire.tls import server_context
 
 ROOT_DAYS = 10 * 365
@@ -52,8 +53,9 @@ class Certificates:
         try:
             context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError) as error:
-            said = error.strerror or getattr(error, "reason", None) or error
-            raise ConfigError(f"{self._conf}: web.tls: {cert} and {key}: {said}") from None
+            detail = error.strerror or getattr(error, "reason", None) or str(error)
+            what = Message("web_pair_refused", cert=str(cert), key=str(key), detail=detail)
+            raise fault(self._conf, what) from None
         return context
 
     def ends(self) -> datetime:
@@ -62,7 +64,9 @@ class Certificates:
         try:
             return x509.load_pem_x509_certificates(cert.read_bytes())[0].not_valid_after_utc
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{cert}: {error}") from None
+            raise fault(
+                cert, Message("file_unreadable", detail=getattr(error, "strerror", None) or str(error))
+            ) from None
 
     def fingerprint(self) -> str | None:
         """Of the root; None where there is none of ours."""
@@ -81,10 +85,7 @@ class Certificates:
         try:
             self._ensure(shown, datetime.now(UTC))
         except (OSError, ValueError, TypeError) as error:
-            raise ConfigError(
-                f"{self._folder}: the console's certificate cannot be read or made ({error}). Put the folder back from "
-                "a copy, or remove it: a new authority is made then, which people install anew"
-            ) from None
+            raise fault(self._folder, Message("web_certificate_unmakable", detail=str(error))) from None
         return shown, shown
 
     def _ensure(self, shown: Path, now: datetime) -> None:

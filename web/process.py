@@ -30,8 +30,10 @@ from web.settings import Settings, load
 from web.timely import Timely
 from wire.console import url
 from wire.errors import ConfigError, LockedError, MusterError
+from wire.file_fault import fault
 from wire.lab import read as read_lab
 from wire.listener import holder
+from wire.message import Message
 from wire.state_folder import check_alone
 
 log = logging.getLogger("muster.web")
@@ -67,7 +69,7 @@ def _lock(settings: Settings) -> int:
         settings.task_info.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+        raise fault(path, Message("file_unwritable", detail=error.strerror)) from None
     deadline = time.monotonic() + LOCK_S  # who looks whether one runs holds it for a moment
     while True:
         try:
@@ -81,10 +83,12 @@ def _lock(settings: Settings) -> int:
     return fd
 
 
-def _held(settings: Settings) -> str:
-    """Return the holder of the console's port, and what to do; empty if the port is free."""
-    found = holder(settings.bind, settings.web.port)
-    return f"; it is held by {found}: stop that, or choose another port" if found else ""
+def _refused(settings: Settings, error: OSError) -> Message:
+    """Return why the console's port cannot be opened."""
+    place, found = f"{settings.bind}:{settings.web.port}", holder(settings.bind, settings.web.port)
+    if found:
+        return Message("web_port_held", place=place, detail=error.strerror, holder=found)
+    return Message("web_port_refused", place=place, detail=error.strerror)
 
 
 def _run(settings: Settings, lock: int) -> int:
@@ -98,10 +102,7 @@ def _run(settings: Settings, lock: int) -> int:
     try:
         sock = bound(settings.bind, settings.web.port)
     except OSError as error:
-        place = f"{settings.bind}:{settings.web.port}"
-        raise ConfigError(
-            f"{settings.conf}: web.port: {place} cannot be listened at: {error.strerror}{_held(settings)}"
-        ) from None
+        raise fault(settings.conf, _refused(settings, error)) from None
 
     def ready() -> None:
         condition.tell()

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from wire.console import Web, faults
-from wire.errors import ConfigError
+from wire.file_fault import fault
 from wire.master_account import recorded
+from wire.message import Message
 from wire.pinning import pinned
 
 PORTS = {"calls": "data_port", "tasks": "train_state_port", "nodes": "monitor_port"}
@@ -57,7 +58,7 @@ class Settings(NamedTuple):
         try:
             return path.read_text(encoding="ascii").strip()
         except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}: did the master start with this version?") from None
+            raise fault(path, Message("service_token_unreadable", detail=error.strerror)) from None
 
     def is_account(self, uid: int) -> bool:
         """May this account have the other end of a connection to the master within this machine?"""
@@ -81,7 +82,9 @@ class Settings(NamedTuple):
         try:
             return pinned(path.read_text(encoding="ascii"), is_shown=is_brought)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path}: {error}") from None
+            raise fault(
+                path, Message("file_unreadable", detail=getattr(error, "strerror", None) or str(error))
+            ) from None
 
 
 def load(conf: Path, port: int | None = None) -> Settings:
@@ -90,14 +93,14 @@ def load(conf: Path, port: int | None = None) -> Settings:
     whole = _read(conf)
     said = whole.get("web")
     if said is None and port is None:
-        raise ConfigError(f'{conf}: web: missing; {{"port": 8443}} is enough')
+        raise fault(conf, Message("web_missing", example='{"port": 8443}'))
     try:
         web = msgspec.convert({**(said or {}), **({} if port is None else {"port": port})}, Web)
         ports = {what: int(whole["socket_info"][key]) for what, key in PORTS.items()}
     except (msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{conf}: web: {error}") from None
+        raise fault(conf, Message("web_wrong", detail=str(error))) from None
     for key, found, allowed in faults(web):
-        raise ConfigError(f"{conf}: {key}: found {found!r}, expected {allowed}")
+        raise fault(conf, Message("wrong_value", where=key, found=repr(found), expected=allowed))
     bind = str(whole.get("bind", "127.0.0.1"))
     task_info = conf.absolute().parent / Path(str(whole.get("task_info") or "task_info")).expanduser()
     return Settings(
@@ -109,9 +112,9 @@ def _read(conf: Path) -> dict[str, Any]:
     try:
         value = json.loads(conf.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{conf}: {error.strerror}") from None
+        raise fault(conf, Message("file_unreadable", detail=error.strerror)) from None
     except ValueError as error:
-        raise ConfigError(f"{conf}: not JSON: {error}") from None
+        raise fault(conf, Message("not_json", detail=str(error))) from None
     if not isinstance(value, dict):
-        raise ConfigError(f"{conf}: an object is expected")
+        raise fault(conf, Message("object_expected"))
     return value

@@ -81,6 +81,16 @@ def is_worded(value: ast.expr) -> bool:
     return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and isinstance(value.value, str))
 
 
+def test_no_error_of_configuration_is_worded_where_it_arises() -> None:
+    worded = []
+    for path in (path for package in MAKERS for path in sources(package)):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ConfigError":
+                of_message = all(isinstance(one, ast.Call) and ast.unparse(one.func) == "Message" for one in node.args)
+                worded += [] if of_message else [f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"]
+    assert worded == []
+
+
 def test_no_reason_of_a_task_is_worded_where_it_arises() -> None:
     worded = []
     for path in sources("master"):
@@ -98,7 +108,7 @@ def test_no_reason_of_a_task_is_worded_where_it_arises() -> None:
     assert worded == []
 
 
-ERRORS = {kind.__name__ for kind in every()} - {"ConfigError"}
+ERRORS = {kind.__name__ for kind in every()}
 WORDED_THERE = ("master/desktop", "master/doctor", "master/drivers/shell.py", "master/durable", "master/setup")
 """The desktop client's dialect, whose boxes are Chinese; commands of one's own machine; what is wrong with our disk."""
 

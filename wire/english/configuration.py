@@ -179,4 +179,34 @@ CONFIGURATION: dict[str, str] = {
         "in a known_hosts file)"
     ),
     "host_keys_unreadable": "the known host keys in {path} cannot be read: {detail}",
+    # The console, and the writer of samples.
+    "service_token_unreadable": "{detail}: did the master start with this version?",
+    "web_missing": "web: missing; {example} is enough",
+    "web_wrong": "web: {detail}",
+    "web_pair_refused": "web.tls: {cert} and {key}: {detail}",
+    "web_port_refused": "web.port: {place} cannot be listened at: {detail}",
+    "web_port_held": (
+        "web.port: {place} cannot be listened at: {detail}; it is held by {holder}: stop that, or choose another port"
+    ),
+    "web_certificate_unmakable": (
+        "the console's certificate cannot be read or made ({detail}). Put the folder back from a copy, or remove it: a "
+        "new authority is made then, which people install anew"
+    ),
+    "influx_missing": "influx: missing; {example} is the least that it needs",
+    "influx_no_object": "influx: an object is expected, found {found}",
+    "influx_no_text": "influx.{key}: a text is expected, found {found}",
+    "influx_version": "influx.version: 1 or 2 is expected, found {found}",
+    "influx_token_of_1": ("influx.token: for InfluxDB 1 it is USER:PASSWORD, or empty where it asks for none"),
+    "influx_token_line": "influx.token: one line is expected, of ASCII alone for InfluxDB 2",
+    "influx_token_open": (
+        "influx.token: others may read this file, and so the token: chmod 600 {path}, or keep it in a file of its own, "
+        'mode 0600, and write "token": "file:PATH"'
+    ),
+    "influx_token_refused": "influx.token: {path}: {detail}",
+    "influx_url_with_user": "influx.url: user and password belong into influx.token, as USER:PASSWORD",
+    "influx_url": "influx.url: http://HOST:PORT or https://HOST:PORT is expected, found {found!r}",
+    "influx_lock_refused": "task_info: {path}: {detail}",
+    "token_readable": "others may read this token: chmod 600 {path}",
+    "token_not_text": "not a token: it is no text",
+    "task_info_no_path": "task_info: a path is expected, found {found}",
 }
