@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from monitor.influx_settings import Settings, load_settings, lock_file
-from wire.errors import ConfigError
+from tests.faults import fault_in, part
+from wire.message import Message
 
 URL = "http://db:8086"
 
@@ -40,30 +41,30 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        (None, "influx: missing"),
-        ([], "influx: an object is expected, found []"),
-        ({}, "influx.url: a text is expected, found None"),
-        ({"url": "db:8086"}, "influx.url: http://HOST:PORT or https://HOST:PORT is expected, found 'db:8086'"),
-        ({"url": "http://db:port"}, "influx.url: http://HOST:PORT"),
-        ({"url": URL, "version": 3}, "influx.version: 1 or 2 is expected, found 3"),
-        ({"url": URL, "version": True}, "influx.version: 1 or 2 is expected, found True"),
-        ({"url": URL, "bucket": ""}, "influx.bucket: a text is expected, found ''"),
-        ({"url": URL, "token": ["s3cret"]}, "influx.token: a text is expected, found something else"),
-        ({"url": "http://ada:s3cret@db:8086"}, "influx.url: user and password belong into influx.token"),
-        ({"url": URL, "version": 1, "token": "s3cret"}, "influx.token: for InfluxDB 1 it is USER:PASSWORD"),
-        ({"url": URL, "token": "s3cret\nagain"}, "influx.token: one line is expected, of ASCII alone for InfluxDB 2"),
-        ({"url": URL, "token": "s3cret密"}, "influx.token: one line is expected, of ASCII alone for InfluxDB 2"),
-        ({"url": URL, "version": 1, "token": "ada:s3cret\r"}, "influx.token: one line is expected"),
-        ({"url": URL, "token": "file:nowhere"}, "No such file or directory"),
+        (None, Message("influx_missing", example='{"url": "http://HOST:8086"}')),
+        ([], Message("influx_no_object", found="[]")),
+        ({}, Message("influx_no_text", key="url", found="None")),
+        ({"url": "db:8086"}, Message("influx_url", found="db:8086")),
+        ({"url": "http://db:port"}, Message("influx_url", found="http://db:port")),
+        ({"url": URL, "version": 3}, Message("influx_version", found="3")),
+        ({"url": URL, "version": True}, Message("influx_version", found="True")),
+        ({"url": URL, "bucket": ""}, Message("influx_no_text", key="bucket", found="''")),
+        ({"url": URL, "token": ["s3cret"]}, Message("influx_no_text", key="token", found="something else")),
+        ({"url": "http://ada:s3cret@db:8086"}, Message("influx_url_with_user")),
+        ({"url": URL, "version": 1, "token": "s3cret"}, Message("influx_token_of_1")),
+        ({"url": URL, "token": "s3cret\nagain"}, Message("influx_token_line")),
+        ({"url": URL, "token": "s3cret密"}, Message("influx_token_line")),
+        ({"url": URL, "version": 1, "token": "ada:s3cret\r"}, Message("influx_token_line")),
+        ({"url": URL, "token": "file:nowhere"}, Message("influx_token_refused", detail="No such file or directory")),
     ],
 )
-def test_a_mistake_is_told_with_file_and_key_and_without_the_secret(tmp_path: Path, section: Any, said: str) -> None:
+def test_a_mistake_is_told_with_file_and_key_and_without_the_secret(
+    tmp_path: Path, section: Any, said: Message
+) -> None:
     path = conf(tmp_path, **({} if section is None else {"influx": section}))
-    with pytest.raises(ConfigError) as caught:
-        load_settings(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert said in str(caught.value)
-    assert "s3cret" not in str(caught.value)
+    fault = fault_in(path, lambda: load_settings(path))
+    assert part(fault, said) == said
+    assert "s3cret" not in str(fault)
 
 
 def test_a_password_of_influxdb_1_may_have_any_letters(tmp_path: Path) -> None:
@@ -71,12 +72,13 @@ def test_a_password_of_influxdb_1_may_have_any_letters(tmp_path: Path) -> None:
     assert settings[2] == "ada:密码"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "\ufeff7"])
-def test_a_file_that_is_no_object_is_told(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "key"), [("{", "not_json"), ("[]", "object_expected"), ("\ufeff7", "object_expected")]
+)
+def test_a_file_that_is_no_object_is_told(tmp_path: Path, text: str, key: str) -> None:
     path = tmp_path / "conf.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"not JSON|an object is expected"):
-        load_settings(path)
+    assert fault_in(path, lambda: load_settings(path)).key == key
 
 
 @pytest.mark.parametrize("said", ["file:token", "file:{folder}/token"])
@@ -88,16 +90,16 @@ def test_the_token_may_lie_in_a_file_of_its_own(tmp_path: Path, said: str) -> No
 
 def test_a_token_file_that_others_may_read_is_refused_with_the_cure(tmp_path: Path) -> None:
     held = token_file(tmp_path, 0o640)
-    with pytest.raises(ConfigError, match=f"others may read this token: chmod 600 {held}"):
-        load_settings(conf(tmp_path, influx={"url": URL, "token": "file:token"}))
+    path = conf(tmp_path, influx={"url": URL, "token": "file:token"})
+    assert fault_in(held, lambda: load_settings(path)) == Message("token_readable", path=str(held))
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
 def test_a_token_in_a_conf_json_that_others_may_read_is_refused_with_both_cures(tmp_path: Path, mode: int) -> None:
     path = conf(tmp_path, mode, influx={"url": URL, "token": "s3cret"})
-    with pytest.raises(ConfigError, match=f"chmod 600 {path}.*file:PATH") as refused:
-        load_settings(path)
-    assert "s3cret" not in str(refused.value)
+    fault = fault_in(path, lambda: load_settings(path))
+    assert fault == Message("influx_token_open", path=str(path))
+    assert "s3cret" not in str(fault)
     path.chmod(0o600)
     assert load_settings(path)[2] == "s3cret"
 
@@ -105,5 +107,5 @@ def test_a_token_in_a_conf_json_that_others_may_read_is_refused_with_both_cures(
 def test_the_lock_lies_in_task_info(tmp_path: Path) -> None:
     assert lock_file(conf(tmp_path)) == tmp_path / "task_info" / "influx.lock"
     assert lock_file(conf(tmp_path, task_info="/var/q")) == Path("/var/q/influx.lock")
-    with pytest.raises(ConfigError, match="task_info"):
-        lock_file(conf(tmp_path, task_info=3))
+    path = conf(tmp_path, task_info=3)
+    assert fault_in(path, lambda: lock_file(path)) == Message("task_info_no_path", found="3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from master.config.conf_checks import HOOK_EXAMPLE
 from master.config.config import load_config, make_folders
 from master.desktop.news import news_path
-from wire.errors import ConfigError
+from tests.faults import fault_in, part, wrong
+from wire.message import Message
+from wire.regular_file import NOT_REGULAR
 
 SOCKETS = {"monitor_port": 63004, "data_port": 63005, "train_state_port": 63006}
 ROOT = Path(__file__).parents[3]
@@ -27,13 +31,11 @@ def conf(folder: Path, **keys: Any) -> Path:
     return write(folder, json.dumps({"socket_info": SOCKETS, **keys}))
 
 
-def refusal(path: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_config(path)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert message.startswith(f"{path}: ")
-    return message.removeprefix(f"{path}: ")
+PROGRAM = Message("hook_program", example=HOOK_EXAMPLE)
+
+
+def refusal(path: Path) -> Message:
+    return fault_in(path, lambda: load_config(path))
 
 
 def test_only_the_ports_must_be_said_and_the_rest_has_the_documented_defaults(tmp_path: Path) -> None:
@@ -98,8 +100,8 @@ def test_a_relative_path_to_the_file_still_gives_absolute_paths(
 def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert load_config(conf(tmp_path, task_info="~/queues")).task_info == tmp_path / "queues"
-    said = refusal(conf(tmp_path, task_info="~no-such-user-here/queues"))
-    assert said == 'task_info: found "~no-such-user-here/queues", expected a path; there is no such user'
+    fault = refusal(conf(tmp_path, task_info="~no-such-user-here/queues"))
+    assert fault == wrong("task_info", found='"~no-such-user-here/queues"', expected=Message("path_of_known_user"))
 
 
 def test_chinese_folder_names_are_folder_names(tmp_path: Path) -> None:
@@ -114,40 +116,39 @@ def test_a_byte_order_mark_from_a_windows_editor_does_no_harm(tmp_path: Path) ->
 
 
 def test_a_missing_file_is_told_with_its_cure(tmp_path: Path) -> None:
-    said = refusal(tmp_path / "conf.json")
-    assert said == "there is no such file; `muster init` writes one that works on this machine"
+    assert refusal(tmp_path / "conf.json") == Message("file_missing", cure=Message("init_writes_conf"))
 
 
 def test_a_pipe_in_place_of_the_file_is_told_and_nobody_waits_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "conf.json")
-    assert refusal(tmp_path / "conf.json") == "cannot be read: not a regular file"
+    assert refusal(tmp_path / "conf.json") == Message("file_unreadable", detail=NOT_REGULAR)
 
 
 def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "conf.json").mkdir()
-    assert refusal(tmp_path / "conf.json") == "cannot be read: Is a directory"
+    assert refusal(tmp_path / "conf.json") == Message("file_unreadable", detail=os.strerror(errno.EISDIR))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{\n  "root": ".",\n}', "line 3, column 1: not JSON: "),
-        ('{"root": "."  # home\n}', "line 1, column 15: not JSON: Expecting ',' delimiter (JSON has no comments)"),
-        ("", "line 1, column 1: not JSON: Expecting value"),
-        ('{"root": ".", "root": "x"}', "the key 'root' stands twice in one object"),
-        ('{"scheduler": {"grace_s": NaN}}', "NaN is not JSON"),
+        ('{\n  "root": ".",\n}', Message("not_json_at", line=3, column=1)),
+        ('{"root": "."  # home\n}', Message("json_comment_at", line=1, column=15)),
+        ("", Message("not_json_at", line=1, column=1)),
+        ('{"root": ".", "root": "x"}', Message("json_refused")),
+        ('{"scheduler": {"grace_s": NaN}}', Message("json_refused")),
     ],
 )
-def test_a_syntax_error_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
-    assert refusal(write(tmp_path, text)).startswith(said)
+def test_a_syntax_error_is_told_with_its_place(tmp_path: Path, text: str, said: Message) -> None:
+    assert part(refusal(write(tmp_path, text)), said) == said
 
 
 def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
     path = tmp_path / "conf.json"
     path.write_bytes("{}".encode("utf-16"))
-    assert refusal(path).startswith("line 1: not UTF-8: save it as that")
+    assert refusal(path) == Message("not_utf8_at", line=1)
     path.write_bytes('{\n  "root": "数据"\n}'.encode("gb18030"))
-    assert refusal(path).startswith("line 2: not UTF-8: save it as that")
+    assert refusal(path) == Message("not_utf8_at", line=2)
 
 
 @pytest.mark.parametrize(
@@ -155,91 +156,123 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
     [
         (
             {"socket_info": {**SOCKETS, "data_port": "63005"}},
-            'socket_info.data_port: found "63005", expected a whole number',
+            wrong("socket_info.data_port", found='"63005"', expected="a whole number"),
         ),
-        ({"socket_info": {**SOCKETS, "data_port": 0}}, "socket_info.data_port: found 0, expected a whole number >= 1"),
+        (
+            {"socket_info": {**SOCKETS, "data_port": 0}},
+            wrong("socket_info.data_port", found="0", expected="a whole number >= 1"),
+        ),
         (
             {"socket_info": {**SOCKETS, "data_port": 65536}},
-            "socket_info.data_port: found 65536, expected a whole number <= 65535",
+            wrong("socket_info.data_port", found="65536", expected="a whole number <= 65535"),
         ),
         (
             {"socket_info": {**SOCKETS, "train_state_port": 63004}},
             (
-                "socket_info.train_state_port: found 63004, expected ports that all differ "
-                "(socket_info.monitor_port is 63004 already)"
+                wrong(
+                    "socket_info.train_state_port",
+                    found="63004",
+                    expected=Message("ports_that_differ", key="socket_info.monitor_port", port=63004),
+                )
             ),
         ),
         (
             {"socket_info": {**SOCKETS, "data_prot": 1}},
-            "socket_info: unknown key `data_prot` (did you mean `data_port`?); allowed are monitor_port, data_port",
+            Message("unknown_key_but", where="socket_info", key="data_prot", meant="data_port"),
         ),
-        ({"socket_info": {"monitor_port": 1, "data_port": 2}}, "socket_info: the key `train_state_port` is missing"),
-        ({"socket_info": None}, "socket_info: found null, expected an object {…}"),
-        ({"visible_folders": "data"}, 'visible_folders: found "data", expected a list […]'),
-        ({"visible_folders": ["data", 3]}, "visible_folders[1]: found 3, expected a text in quotes"),
-        ({"bind": ""}, 'bind: found "", expected a text in quotes of length >= 1'),
+        (
+            {"socket_info": {"monitor_port": 1, "data_port": 2}},
+            Message("missing_key", where="socket_info", key="train_state_port"),
+        ),
+        ({"socket_info": None}, wrong("socket_info", found="null", expected="an object {…}")),
+        ({"visible_folders": "data"}, wrong("visible_folders", found='"data"', expected="a list […]")),
+        ({"visible_folders": ["data", 3]}, wrong("visible_folders[1]", found="3", expected="a text in quotes")),
+        ({"bind": ""}, wrong("bind", found='""', expected="a text in quotes of length >= 1")),
         (
             {"desktop_client": {"ports": {"monitor_port": 1, "data_port": 2}}},
-            "desktop_client.ports: the key `train_state_port` is missing",
+            Message("missing_key", where="desktop_client.ports", key="train_state_port"),
         ),
         (
             {"desktop_client": {"ports": {"monitor_port": 1, "data_port": 63005, "train_state_port": 3}}},
             (
-                "desktop_client.ports.data_port: found 63005, expected ports that all differ "
-                "(socket_info.data_port is 63005 already)"
+                wrong(
+                    "desktop_client.ports.data_port",
+                    found="63005",
+                    expected=Message("ports_that_differ", key="socket_info.data_port", port=63005),
+                )
             ),
         ),
-        ({"desktop_client": {"silent_s": 0.05}}, "desktop_client.silent_s: found 0.05, expected a number >= 0.1"),
-        ({"desktop_client": {"silent_s": None}}, "desktop_client.silent_s: found null, expected a number"),
+        (
+            {"desktop_client": {"silent_s": 0.05}},
+            wrong("desktop_client.silent_s", found="0.05", expected="a number >= 0.1"),
+        ),
+        ({"desktop_client": {"silent_s": None}}, wrong("desktop_client.silent_s", found="null", expected="a number")),
         (
             {"desktop_client": {"silent_s": 10}},
-            "desktop_client.silent_s: found 10.0, expected less than the 10 s of limits.handshake_s",
+            wrong("desktop_client.silent_s", found="10.0", expected=Message("less_than_handshake", seconds=10.0)),
         ),
-        ({"tls": "on"}, 'tls: found "on", expected "auto" or "off" or an object {…}'),
-        ({"tls": {"cert": "a"}}, "tls: the key `key` is missing"),
-        ({"run_as_allowed": ["-svc"]}, "run_as_allowed[0]: found"),
-        ({"run_as_allowed": ["svc", -1]}, "run_as_allowed[1]: found -1"),
-        ({"run_as_allowed": "svc"}, "run_as_allowed: found"),
-        ({"task_env": {"A": "1", "B": 2}}, "task_env.B: found 2, expected a text in quotes"),
-        ({"task_env": {"A B": "1"}}, 'task_env: found "A B", expected names of letters, digits and _'),
-        ({"scheduler": {"grace_s": -1}}, "scheduler.grace_s: found -1, expected a number >= 0.0"),
-        ({"scheduler": {"sample_s": 0.1}}, "scheduler.sample_s: found 0.1, expected a number >= 0.5"),
-        ({"scheduler": {"heartbeat_s": 6}}, "scheduler.heartbeat_s: found 6, expected a number <= 5.0"),
-        ({"scheduler": {"keep_history": 1.5}}, "scheduler.keep_history: found 1.5, expected a whole number"),
-        ({"limits": {"waiting_task": 5}}, "limits: unknown key `waiting_task` (did you mean `waiting_tasks`?)"),
-        ({"influx": {"url": "http://x", "version": 3}}, "influx.version: found 3, expected 1 or 2"),
+        ({"tls": "on"}, wrong("tls", found='"on"', expected='"auto" or "off" or an object {…}')),
+        ({"tls": {"cert": "a"}}, Message("missing_key", where="tls", key="key")),
+        ({"run_as_allowed": ["-svc"]}, wrong("run_as_allowed[0]")),
+        ({"run_as_allowed": ["svc", -1]}, wrong("run_as_allowed[1]", found="-1")),
+        ({"run_as_allowed": "svc"}, wrong("run_as_allowed")),
+        ({"task_env": {"A": "1", "B": 2}}, wrong("task_env.B", found="2", expected="a text in quotes")),
+        ({"task_env": {"A B": "1"}}, wrong("task_env", found='"A B"', expected=Message("names_of_variables"))),
+        ({"scheduler": {"grace_s": -1}}, wrong("scheduler.grace_s", found="-1", expected="a number >= 0.0")),
+        ({"scheduler": {"sample_s": 0.1}}, wrong("scheduler.sample_s", found="0.1", expected="a number >= 0.5")),
+        ({"scheduler": {"heartbeat_s": 6}}, wrong("scheduler.heartbeat_s", found="6", expected="a number <= 5.0")),
+        ({"scheduler": {"keep_history": 1.5}}, wrong("scheduler.keep_history", found="1.5", expected="a whole number")),
+        (
+            {"limits": {"waiting_task": 5}},
+            Message("unknown_key_but", where="limits", key="waiting_task", meant="waiting_tasks"),
+        ),
+        ({"influx": {"url": "http://x", "version": 3}}, wrong("influx.version", found="3", expected="1 or 2")),
         (
             {"hooks": {"gpus_free": "tell --channel lab"}},
-            'hooks.gpus_free: found "tell --channel lab", expected the absolute path of a program and its arguments, ',
+            wrong("hooks.gpus_free", found='"tell --channel lab"', expected=PROGRAM),
         ),
-        ({"hooks": {"gpus_free": ["tell"]}}, 'hooks.gpus_free: found ["tell"], expected the absolute path'),
-        ({"hooks": {"gpus_free": []}}, "hooks.gpus_free: found [], expected the absolute path"),
-        ({"hooks": {"gpu_free": ["/x"]}}, "hooks: unknown key `gpu_free` (did you mean `gpus_free`?)"),
-        ({"hooks": {"task_ended": ["tell"]}}, 'hooks.task_ended: found ["tell"], expected the absolute path'),
-        ({"hooks": {"paused": ["/x"]}}, "hooks: unknown key `paused`; allowed are gpus_free, task_started, task_ended"),
-        ({"root": "nowhere"}, 'root: found "nowhere", expected a folder that exists (tasks run in it)'),
-        ({"task_info": "a\0b"}, 'task_info: found "a\\u0000b", expected a path without NUL'),
+        ({"hooks": {"gpus_free": ["tell"]}}, wrong("hooks.gpus_free", found='["tell"]', expected=PROGRAM)),
+        ({"hooks": {"gpus_free": []}}, wrong("hooks.gpus_free", found="[]", expected=PROGRAM)),
+        (
+            {"hooks": {"gpu_free": ["/x"]}},
+            Message(
+                "unknown_key_but",
+                where="hooks",
+                key="gpu_free",
+                meant="gpus_free",
+                known=("gpus_free", "task_started", "task_ended"),
+            ),
+        ),
+        ({"hooks": {"task_ended": ["tell"]}}, wrong("hooks.task_ended", found='["tell"]', expected=PROGRAM)),
+        (
+            {"hooks": {"paused": ["/x"]}},
+            Message("unknown_key", where="hooks", key="paused", known=("gpus_free", "task_started", "task_ended")),
+        ),
+        ({"root": "nowhere"}, wrong("root", found='"nowhere"', expected=Message("folder_that_exists"))),
+        ({"task_info": "a\0b"}, wrong("task_info", found='"a\\u0000b"', expected=Message("path_without_nul"))),
     ],
 )
 def test_a_mistake_is_told_with_its_key_what_was_found_and_what_is_allowed(
-    tmp_path: Path, keys: dict[str, Any], said: str
+    tmp_path: Path, keys: dict[str, Any], said: Message
 ) -> None:
-    assert refusal(conf(tmp_path, **keys)).startswith(said)
+    assert part(refusal(conf(tmp_path, **keys)), said) == said
 
 
 def test_an_unknown_key_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
-    said = refusal(conf(tmp_path, taskinfo="q"))
-    assert said.startswith("unknown key `taskinfo` (did you mean `task_info`?); allowed are visible_folders, bind")
+    said = Message("unknown_key_but", where="", key="taskinfo", meant="task_info")
+    fault = refusal(conf(tmp_path, taskinfo="q"))
+    assert part(fault, said) == said
+    assert {"visible_folders", "bind"} <= set(fault.args["known"])  # type: ignore[arg-type]
 
 
 def test_a_list_in_place_of_the_object_is_told(tmp_path: Path) -> None:
-    assert refusal(write(tmp_path, "[]")) == "found [], expected an object {…}"
+    assert refusal(write(tmp_path, "[]")) == wrong("", found="[]", expected="an object {…}")
 
 
 def test_a_secret_with_a_mistake_is_not_shown(tmp_path: Path) -> None:
     said = refusal(conf(tmp_path, influx={"url": "http://x", "token": ["hunter2"]}))
-    assert said == "influx.token: found something else (not shown), expected a text in quotes"
-    assert "hunter2" not in refusal(conf(tmp_path, notify={"urls": ["mailto://a:hunter2@b", 3]}))
+    assert said == wrong("influx.token", found="something else (not shown)", expected="a text in quotes")
+    assert "hunter2" not in str(refusal(conf(tmp_path, notify={"urls": ["mailto://a:hunter2@b", 3]})))
 
 
 def test_keys_of_parts_that_are_still_to_come_are_typed_and_named(tmp_path: Path) -> None:
@@ -254,8 +287,8 @@ def test_keys_of_parts_that_are_still_to_come_are_typed_and_named(tmp_path: Path
 
 @pytest.mark.parametrize("name", ["/data", ".", "..", "data/../.."])
 def test_what_cannot_be_a_visible_folder_is_told_with_file_key_and_cure(tmp_path: Path, name: str) -> None:
-    said = refusal(conf(tmp_path, visible_folders=["data", name]))
-    assert said.startswith(f'visible_folders[1]: found "{name}", expected a folder in `root`, like "data" (')
+    said = wrong("visible_folders[1]", found=f'"{name}"', expected=Message("folder_in_root"))
+    assert refusal(conf(tmp_path, visible_folders=["data", name])) == said
 
 
 def test_files_have_owners_where_it_is_said(tmp_path: Path) -> None:
@@ -267,38 +300,82 @@ def test_files_have_owners_where_it_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"data": "mine"}, 'files.data: found "mine", expected "all" or "own" or "group"'),
-        ({"data/{user}": None}, 'files.data/{user}: found null, expected "all" or "own" or "group"'),
-        ({"data/../x": "all"}, 'files.data/../x: found "data/../x", expected a path of names, without `..`'),
-        ({"": "all"}, 'files.: found "", expected a path of names, without `..`'),
+        (
+            {"data": "mine"},
+            wrong("files.data", found='"mine"', expected=Message("one_of_texts", texts=('"all"', '"own"', '"group"'))),
+        ),
+        (
+            {"data/{user}": None},
+            wrong(
+                "files.data/{user}", found="null", expected=Message("one_of_texts", texts=('"all"', '"own"', '"group"'))
+            ),
+        ),
+        ({"data/../x": "all"}, wrong("files.data/../x", found='"data/../x"', expected=Message("path_of_names"))),
+        ({"": "all"}, wrong("files.", found='""', expected=Message("path_of_names"))),
         (
             {"/data": "all"},
-            'files./data: found "/data", expected a path that begins with a visible folder',
+            wrong("files./data", found='"/data"', expected=Message("path_from_visible_folder")),
         ),
         (
             {"data/{me}": "all"},
-            'files.data/{me}: found "data/{me}", expected {user} or {group} as a whole name',
+            wrong(
+                "files.data/{me}",
+                found='"data/{me}"',
+                expected=Message("placeholder_as_name", user="{user}", group="{group}", found="{me}"),
+            ),
         ),
-        ({"data/of-{user}": "own"}, "expected {user} or {group} as a whole name, not of-{user}"),
-        ({"data/ann": "own"}, 'found "data/ann", expected a path with {user} in it, once, for `own`'),
-        ({"data/{user}": "group"}, "expected a path with {group} in it, once, for `group`"),
-        ({"data/{user}/{user}": "own"}, "expected a path with {user} in it, once, for `own`"),
+        (
+            {"data/of-{user}": "own"},
+            wrong(
+                "files.data/of-{user}",
+                expected=Message("placeholder_as_name", user="{user}", group="{group}", found="of-{user}"),
+            ),
+        ),
+        (
+            {"data/ann": "own"},
+            wrong(
+                "files.data/ann",
+                found='"data/ann"',
+                expected=Message("path_with_placeholder", placeholder="{user}", kind="own"),
+            ),
+        ),
+        (
+            {"data/{user}": "group"},
+            wrong("files.data/{user}", expected=Message("path_with_placeholder", placeholder="{group}", kind="group")),
+        ),
+        (
+            {"data/{user}/{user}": "own"},
+            wrong(
+                "files.data/{user}/{user}", expected=Message("path_with_placeholder", placeholder="{user}", kind="own")
+            ),
+        ),
         (
             {"logs/{user}": "own"},
-            'files.logs/{user}: found "logs/{user}", expected a path in one of visible_folders',
+            wrong(
+                "files.logs/{user}",
+                found='"logs/{user}"',
+                expected=Message("path_in_visible_folders", folders=("data",)),
+            ),
         ),
-        ({"database": "all"}, "expected a path in one of visible_folders (data)"),
-        ({"{user}": "own"}, "expected a path in one of visible_folders (data)"),
+        ({"database": "all"}, wrong("files.database", expected=Message("path_in_visible_folders", folders=("data",)))),
+        ({"{user}": "own"}, wrong("files.{user}", expected=Message("path_in_visible_folders", folders=("data",)))),
         (
             {"data/{user}": "own", "data/{group}": "group"},
-            'files.data/{group}: found "data/{group}", expected paths of which each means other folders (data/{user}',
+            wrong(
+                "files.data/{group}",
+                found='"data/{group}"',
+                expected=Message("paths_of_other_folders", other="data/{user}"),
+            ),
         ),
-        ({"data/x": "all", "data//x/": "all"}, "(data/x means these already)"),
-        ([], "files: found [], expected an object {…}"),
+        (
+            {"data/x": "all", "data//x/": "all"},
+            wrong("files.data//x/", expected=Message("paths_of_other_folders", other="data/x")),
+        ),
+        ([], wrong("files", found="[]", expected="an object {…}")),
     ],
 )
-def test_what_cannot_be_said_of_files_is_told_by_its_path(tmp_path: Path, files: Any, said: str) -> None:
-    assert said in refusal(conf(tmp_path, visible_folders=["data"], files=files))
+def test_what_cannot_be_said_of_files_is_told_by_its_path(tmp_path: Path, files: Any, said: Message) -> None:
+    assert part(refusal(conf(tmp_path, visible_folders=["data"], files=files)), said) == said
 
 
 def test_a_short_handshake_of_an_older_conf_json_is_no_mistake(tmp_path: Path) -> None:
@@ -310,8 +387,8 @@ def test_the_networks_of_the_desktop_client_are_networks(tmp_path: Path) -> None
     config = load_config(conf(tmp_path, desktop_client={"networks": ["192.168.36.0/24", "10.0.0.7", "fd00::/8"]}))
     assert config.desktop_client.user == "desktop"
     assert config.not_yet_used == ()
-    said = refusal(conf(tmp_path, desktop_client={"networks": ["10.0.0.0/8", "192.168.36.1/24"]}))
-    assert said.startswith('desktop_client.networks[1]: found "192.168.36.1/24"')
+    said = wrong("desktop_client.networks[1]", found='"192.168.36.1/24"')
+    assert part(refusal(conf(tmp_path, desktop_client={"networks": ["10.0.0.0/8", "192.168.36.1/24"]})), said) == said
 
 
 LDAP = {"url": "ldaps://ldap.lab", "bind": "uid={user},ou=people,dc=lab"}
@@ -338,37 +415,44 @@ def test_the_directory_is_a_host_and_a_port_behind_tls(tmp_path: Path, url: str,
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"url": "http://ldap.lab"}, 'ldap.url: found "http://ldap.lab", expected `ldaps://HOST`, or `ldap://HOST`'),
-        ({"url": "ldapi:///run/slapd"}, "ldap.url: found "),
-        ({"url": "ldap.lab"}, "ldap.url: found "),
-        ({"url": "ldaps://"}, "ldap.url: found "),
-        ({"url": "ldaps://ldap.lab/dc=lab"}, "ldap.url: found "),
-        ({"url": "ldaps://ldap.lab?uid"}, "ldap.url: found "),
-        ({"url": "ldaps://ldap.lab:0x27c"}, "ldap.url: found "),
-        ({"url": "ldaps://ldap.lab:99999"}, "ldap.url: found "),
-        ({"url": "ldaps://ldap.lab:0"}, "ldap.url: found "),
-        ({"url": "ldaps://[fd00::2"}, "ldap.url: found "),
-        ({"url": "ldaps://" + "x" * 70}, "ldap.url: found "),
-        ({"url": "ldaps://a b"}, "ldap.url: found "),
-        ({"bind": "cn=admin,dc=lab"}, 'ldap.bind: found "cn=admin,dc=lab", expected the name of a user there, with'),
-        ({"bind": "uid={user},cn={user}"}, "ldap.bind: found "),
-        ({"bind": "uid={user},ou={group}"}, "ldap.bind: found "),
-        ({"bind": "{user}"}, "ldap.bind: found "),
-        ({"bind": ""}, "ldap.bind: found "),
-        ({"ca": "a\0b"}, "ldap.ca: found "),
-        ({"tls": False}, "ldap: unknown key `tls`; allowed are url, bind, ca"),
+        ({"url": "http://ldap.lab"}, wrong("ldap.url", found='"http://ldap.lab"')),
+        ({"url": "ldapi:///run/slapd"}, wrong("ldap.url")),
+        ({"url": "ldap.lab"}, wrong("ldap.url")),
+        ({"url": "ldaps://"}, wrong("ldap.url")),
+        ({"url": "ldaps://ldap.lab/dc=lab"}, wrong("ldap.url")),
+        ({"url": "ldaps://ldap.lab?uid"}, wrong("ldap.url")),
+        ({"url": "ldaps://ldap.lab:0x27c"}, wrong("ldap.url")),
+        ({"url": "ldaps://ldap.lab:99999"}, wrong("ldap.url")),
+        ({"url": "ldaps://ldap.lab:0"}, wrong("ldap.url")),
+        ({"url": "ldaps://[fd00::2"}, wrong("ldap.url")),
+        ({"url": "ldaps://" + "x" * 70}, wrong("ldap.url")),
+        ({"url": "ldaps://a b"}, wrong("ldap.url")),
+        (
+            {"bind": "cn=admin,dc=lab"},
+            wrong(
+                "ldap.bind",
+                found='"cn=admin,dc=lab"',
+                expected=Message("ldap_bind", placeholder="{user}", example="uid={user},ou=people,dc=lab"),
+            ),
+        ),
+        ({"bind": "uid={user},cn={user}"}, wrong("ldap.bind")),
+        ({"bind": "uid={user},ou={group}"}, wrong("ldap.bind")),
+        ({"bind": "{user}"}, wrong("ldap.bind")),
+        ({"bind": ""}, wrong("ldap.bind")),
+        ({"ca": "a\0b"}, wrong("ldap.ca")),
+        ({"tls": False}, Message("unknown_key", where="ldap", key="tls", known=("url", "bind", "ca"))),
     ],
 )
 def test_a_directory_that_could_not_be_asked_in_safety_is_told_with_its_key(
-    tmp_path: Path, keys: dict[str, Any], said: str
+    tmp_path: Path, keys: dict[str, Any], said: Message
 ) -> None:
-    assert refusal(conf(tmp_path, ldap={**LDAP, **keys})).startswith(said)
+    assert part(refusal(conf(tmp_path, ldap={**LDAP, **keys})), said) == said
 
 
 def test_a_password_in_the_directorys_address_is_not_shown(tmp_path: Path) -> None:
-    said = refusal(conf(tmp_path, ldap={**LDAP, "url": "ldaps://cn=admin:hunter2@ldap.lab"}))
-    assert said.startswith('ldap.url: found "ldap.lab"')
-    assert "hunter2" not in said
+    fault = refusal(conf(tmp_path, ldap={**LDAP, "url": "ldaps://cn=admin:hunter2@ldap.lab"}))
+    assert (fault.args["where"], fault.args["found"]) == ("ldap.url", '"ldap.lab"')
+    assert "hunter2" not in str(fault)
 
 
 def test_folders_are_made_when_asked_and_not_by_reading(tmp_path: Path) -> None:
@@ -382,8 +466,9 @@ def test_folders_are_made_when_asked_and_not_by_reading(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_told_with_its_key(tmp_path: Path) -> None:
     (tmp_path / "task_info").write_text("a file stands here", encoding="utf-8")
     config = load_config(conf(tmp_path))
-    with pytest.raises(ConfigError, match=r"conf\.json: task_info: the folder .*task_info cannot be made: File exists"):
-        make_folders(config)
+    folder, detail = str(tmp_path / "task_info"), os.strerror(errno.EEXIST)
+    said = Message("folder_cannot_be_made", key="task_info", folder=folder, detail=detail)
+    assert fault_in(config.path, lambda: make_folders(config)) == said
 
 
 def test_the_shipped_conf_json_works_and_what_it_writes_is_ignored_by_git() -> None:

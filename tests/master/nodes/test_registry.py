@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from master.nodes.registry import load_registry
-from wire.errors import ConfigError
+from tests.faults import fault_in, part, wrong
+from wire.message import Message
 
 ROOT = Path(__file__).parents[3]
 SEED = {
@@ -27,12 +28,8 @@ def write(folder: Path, value: Any) -> Path:
     return path
 
 
-def refusal(path: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_registry(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ")
-    return message.removeprefix(f"{path}: ")
+def refusal(path: Path) -> Message:
+    return fault_in(path, lambda: load_registry(path))
 
 
 def seed_but(**keys: Any) -> list[dict[str, Any]]:
@@ -75,57 +72,74 @@ def test_an_empty_registry_is_a_registry(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_told_with_its_cure(tmp_path: Path) -> None:
-    assert "`muster init`" in refusal(tmp_path / "gpu_slaver_info.json")
+    said = Message("file_missing", cure=Message("init_writes_registry"))
+    assert refusal(tmp_path / "gpu_slaver_info.json") == said
 
 
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({"name": "a"}, "expected a list of nodes"),
-        ([3], "[0]: found 3, expected an object {…}"),
-        ([{"gpu_count": 1}], "[0]: the key `name` is missing"),
-        ([{"name": "a"}], "[0] (a): the key `gpu_count` is missing"),
-        (seed_but(gpu_count=-1), "[0] (Slaver1).gpu_count: found -1, expected a whole number >= 0"),
-        (seed_but(gpu_count="3"), '[0] (Slaver1).gpu_count: found "3", expected a whole number'),
-        (seed_but(gpu_count=True), "[0] (Slaver1).gpu_count: found true, expected a whole number"),
+        ({"name": "a"}, Message("no_list_of_nodes", example="[{…}, …]")),
+        ([3], wrong("[0]", found="3", expected="an object {…}")),
+        ([{"gpu_count": 1}], Message("missing_key", where="[0]", key="name")),
+        ([{"name": "a"}], Message("missing_key", where="[0] (a)", key="gpu_count")),
+        (seed_but(gpu_count=-1), wrong("[0] (Slaver1).gpu_count", found="-1", expected="a whole number >= 0")),
+        (seed_but(gpu_count="3"), wrong("[0] (Slaver1).gpu_count", found='"3"', expected="a whole number")),
+        (seed_but(gpu_count=True), wrong("[0] (Slaver1).gpu_count", found="true", expected="a whole number")),
         (
             seed_but(gpu_info=["RTX3090"]),
-            '[0] (Slaver1).gpu_info: found ["RTX3090"], expected as many entries as gpu_count says: 3, not 1',
+            wrong("[0] (Slaver1).gpu_info", found='["RTX3090"]', expected=Message("as_many_as_gpus", count=3, found=1)),
         ),
         (
             seed_but(gpu_memory=[1, 2]),
-            "[0] (Slaver1).gpu_memory: found [1, 2], expected as many entries as gpu_count says: 3, not 2",
+            wrong("[0] (Slaver1).gpu_memory", found="[1, 2]", expected=Message("as_many_as_gpus", count=3, found=2)),
         ),
-        (seed_but(gpu_memory=[1, 2, 0]), "[0] (Slaver1).gpu_memory[2]: found 0, expected a whole number >= 1"),
-        (seed_but(driver="slurm"), '[0] (Slaver1).driver: found "slurm", expected "local" or "report" or "ssh"'),
-        (seed_but(username="b"), "[0] (Slaver1): unknown key `username` (did you mean `user_name`?); allowed are name"),
-        (seed_but(cpus=0), "[0] (Slaver1).cpus: found 0, expected a whole number >= 1"),
+        (
+            seed_but(gpu_memory=[1, 2, 0]),
+            wrong("[0] (Slaver1).gpu_memory[2]", found="0", expected="a whole number >= 1"),
+        ),
+        (
+            seed_but(driver="slurm"),
+            wrong("[0] (Slaver1).driver", found='"slurm"', expected='"local" or "report" or "ssh"'),
+        ),
+        (seed_but(username="b"), Message("unknown_key_but", where="[0] (Slaver1)", key="username", meant="user_name")),
+        (seed_but(cpus=0), wrong("[0] (Slaver1).cpus", found="0", expected="a whole number >= 1")),
         (
             seed_but(cpus=10**20),
-            "[0] (Slaver1).cpus: found 100000000000000000000, expected a whole number <= 2147483648",
+            wrong("[0] (Slaver1).cpus", found="100000000000000000000", expected="a whole number <= 2147483648"),
         ),
-        (seed_but(slots=10**20), "[0] (Slaver1).slots: found 100000000000000000000, expected a whole number <= "),
-        (seed_but(labels=["fast"]), '[0] (Slaver1).labels: found ["fast"], expected an object {…}'),
-        (seed_but(name=""), '[0].name: found "", expected 1 to 64 characters'),
-        (seed_but(name="a,b"), '[0] (a,b).name: found "a,b", expected 1 to 64 characters'),
-        (seed_but(name="<默认>"), '[0] (<默认>).name: found "<默认>", expected 1 to 64 characters'),
-        (seed_but(name="x" * 65), f'[0] ({"x" * 65}).name: found "{"x" * 58}…, expected 1 to 64 characters'),
-        (seed_but(ip=""), '[0] (Slaver1).ip: found "", expected an entry: the driver `ssh` needs it to log in'),
+        (
+            seed_but(slots=10**20),
+            wrong("[0] (Slaver1).slots", found="100000000000000000000", expected="a whole number <= 2147483648"),
+        ),
+        (seed_but(labels=["fast"]), wrong("[0] (Slaver1).labels", found='["fast"]', expected="an object {…}")),
+        (seed_but(name=""), wrong("[0].name", found='""', expected=Message("node_name"))),
+        (seed_but(name="a,b"), wrong("[0] (a,b).name", found='"a,b"', expected=Message("node_name"))),
+        (seed_but(name="<默认>"), wrong("[0] (<默认>).name", found='"<默认>"', expected=Message("node_name"))),
+        (
+            seed_but(name="x" * 65),
+            wrong(
+                "[0] (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx).name",
+                found='"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…',
+                expected=Message("node_name"),
+            ),
+        ),
+        (seed_but(ip=""), wrong("[0] (Slaver1).ip", found='""', expected=Message("entry_for_ssh"))),
         (
             [SEED, {**SEED, "ip": "192.168.36.131"}],
-            '[1].name: found "Slaver1", expected a name that no other node has (entry 0 has it)',
+            wrong("[1].name", found='"Slaver1"', expected=Message("node_name_free", entry=0)),
         ),
     ],
 )
-def test_a_mistake_is_told_with_the_node_the_key_and_what_is_allowed(tmp_path: Path, entries: Any, said: str) -> None:
-    assert refusal(write(tmp_path, entries)).startswith(said)
+def test_a_mistake_is_told_with_the_node_the_key_and_what_is_allowed(
+    tmp_path: Path, entries: Any, said: Message
+) -> None:
+    assert part(refusal(write(tmp_path, entries)), said) == said
 
 
 def test_a_proxy_with_a_mistake_does_not_show_its_password(tmp_path: Path) -> None:
-    said = refusal(write(tmp_path, seed_but(proxy="sock5://me:hunter2@host:1080")))
-    assert said == (
-        "[0] (Slaver1).proxy: found something else (not shown), expected socks5://[USER:PASSWORD@]HOST:PORT"
-    )
+    said = wrong("[0] (Slaver1).proxy", found="something else (not shown)", expected=Message("socks_proxy"))
+    assert refusal(write(tmp_path, seed_but(proxy="sock5://me:hunter2@host:1080"))) == said
     (node,) = load_registry(write(tmp_path, seed_but(proxy="socks5://me:hunter2@host:1080")))
     assert node.proxy == "socks5://me:hunter2@host:1080"
 
