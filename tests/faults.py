@@ -23,11 +23,16 @@ def said(error: BaseException) -> Message:
     return message
 
 
-def fault_in(path: Path, act: Callable[[], object]) -> Message:
-    """Return what `act` finds wrong with the file. Its sentence is one line that begins with the path."""
+def refused(act: Callable[[], object]) -> Message:
+    """Return what `act` is refused with, for the configuration."""
     with pytest.raises(ConfigError) as caught:
         act()
-    message = said(caught.value)
+    return said(caught.value)
+
+
+def fault_in(path: Path, act: Callable[[], object]) -> Message:
+    """Return what `act` finds wrong with the file. Its sentence is one line that begins with the path."""
+    message = refused(act)
     assert message.key == "in_file"
     assert message.args["path"] == str(path)
     assert str(message).startswith(f"{path}: ")

@@ -11,7 +11,7 @@ from client.address import find
 from client.caller import token_for
 from client.cli.arguments import submitting
 from client.cli.arguments.parser import build_parser
-from wire.errors import ConfigError
+from tests.faults import refused
 
 HERE = "127.0.0.1:7001"
 TOKEN = "mst_t1x1xab_secret"  # noqa: S105
@@ -59,13 +59,15 @@ def test_what_a_task_is_told_of_the_masters_account_counts_where_nothing_is_encr
     assert (find(master="plain://192.0.2.8:7001").end.account, shown(master="plain://192.0.2.8:7001")) == (None, None)
 
 
-@pytest.mark.parametrize("wrong", ["gone", "empty", "bytes"])
-def test_who_is_somebody_by_it_is_nobody_else_without(file: Path, wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "key"), [("gone", "token_file_refused"), ("empty", "token_file_empty"), ("bytes", "token_file_wrong")]
+)
+def test_who_is_somebody_by_it_is_nobody_else_without(file: Path, wrong: str, key: str) -> None:
     file.unlink()
     if wrong != "gone":
         file.write_bytes(b"" if wrong == "empty" else b"\xff\xfe")
-    with pytest.raises(ConfigError, match=f"MUSTER_TOKEN_FILE: {file}: .*goes with its attempt"):
-        shown()
+    said = refused(shown)
+    assert (said.key, said.args["variable"], said.args["path"]) == (key, "MUSTER_TOKEN_FILE", str(file))
 
 
 def asked(command: str, *words: str) -> Any:

@@ -19,10 +19,11 @@ from master.ports.hub import Hub
 from master.start.lineage import LINEAGE_KEPT, Lineage
 from master.tls.entrance import Listener
 from tests.conftest import LabMaker
+from tests.faults import fault_in
 from tests.master.in_process import Peer, run
 from tests.ports import free_ports
 from tests.waiting import run_story, settled
-from wire.errors import ConfigError, LockedError
+from wire.errors import LockedError
 
 
 def test_every_start_is_a_new_epoch_of_the_same_cluster() -> None:
@@ -93,8 +94,9 @@ def test_a_start_is_refused_where_what_belongs_to_somebody_has_two_names(make_la
     (conf.parent / "hers").symlink_to("data/ann")
     said = json.loads(conf.read_text(encoding="utf-8"))
     conf.write_text(json.dumps({**said, "visible_folders": ["data", "hers"], "files": {"data/{user}": "own"}}))
-    with pytest.raises(ConfigError, match="could be got round"):
-        asyncio.run(Master(load_config(conf)).run())
+    fault = fault_in(conf, lambda: asyncio.run(Master(load_config(conf)).run()))
+    assert {fault.args["folder"], fault.args["other"]} == {str(conf.parent / name) for name in ("data", "hers")}
+    assert fault.key == "folders_overlap"
 
 
 def test_what_ends_a_master_is_the_last_line_of_its_audit_log(make_lab: LabMaker) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from master.config.config import load_config, make_folders
 from master.nodes.registry import load_registry
+from tests.faults import fault_in
 from tests.master.config.test_config import conf, write
 from tests.rights import need_users
-from wire.errors import ConfigError
 
 OURS, STRANGER = 4242, 4343
 
@@ -35,8 +35,8 @@ def test_queues_that_a_stranger_laid_there_before_are_not_ours(
         (tmp_path / "task_info" / name).touch()
     make_folders(config)  # root's is as good as ours
     of_a_stranger(tmp_path / what)
-    with pytest.raises(ConfigError, match=f"task_info: {tmp_path / what} belongs to .*, who could let commands run as"):
-        make_folders(config)
+    fault = fault_in(config.path, lambda: make_folders(config))
+    assert (fault.key, fault.args["folder"]) == ("task_info_of_another", str(tmp_path / what))
 
 
 def test_root_who_was_told_to_obey_the_conf_json_of_an_account_obeys_its_queues_and_nobody_elses(
@@ -49,8 +49,8 @@ def test_root_who_was_told_to_obey_the_conf_json_of_an_account_obeys_its_queues_
         os.chown(path, OURS, OURS)
     make_folders(config)
     os.chown(config.task_info, STRANGER, STRANGER)
-    with pytest.raises(ConfigError, match="who could let commands run as root"):
-        make_folders(config)
+    fault = fault_in(config.path, lambda: make_folders(config))
+    assert (fault.key, fault.args["ours"]) == ("task_info_of_another", "root")
 
 
 def test_a_registry_that_a_stranger_laid_into_an_open_folder_is_not_obeyed(
@@ -60,7 +60,4 @@ def test_a_registry_that_a_stranger_laid_into_an_open_folder_is_not_obeyed(
     of_a_stranger(registry)
     assert load_registry(registry) == ()  # an admin's, in a folder that strangers cannot write
     tmp_path.chmod(0o1777)
-    with pytest.raises(
-        ConfigError, match=r"gpu_slaver_info\.json: it belongs to .*, in a folder where everybody may write"
-    ):
-        load_registry(registry)
+    assert fault_in(registry, lambda: load_registry(registry)).key == "registry_planted"

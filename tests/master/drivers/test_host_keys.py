@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import stat
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from master.drivers.host_keys import HostKeys, offered
 from master.nodes.driver import OfferedKey
+from tests.faults import refused
 from tests.master.drivers.real_sshd import make_key
-from wire.errors import ConfigError
+from wire.message import Message
 
 
 def key(path: Path, kind: str = "ed25519") -> OfferedKey:
@@ -111,8 +114,7 @@ def test_ours_is_believed_before_the_others_and_the_registry_before_ours(
         assert not known.accepts(keys["ed25519"])
         assert known.fingerprint == keys["rsa"].fingerprint
     for wrong in ("ssh-rsa", "AAAA", f"ssh-rsa {keys['ed25519'].base64}", "ssh-ed25519 AAAA", "MD5:00:11"):
-        with pytest.raises(ConfigError, match="host_key"):
-            store.lookup("a", 22, wrong)
+        assert refused(partial(store.lookup, "a", 22, wrong)) == Message("host_key_wrong", found=wrong)
 
 
 NAMES = [
@@ -168,8 +170,8 @@ def test_lines_that_make_no_sense_are_passed_over(own: Path, other: Path, keys: 
 
 def test_a_file_that_cannot_be_read_is_an_error_and_not_an_empty_one(own: Path) -> None:
     own.mkdir(parents=True)
-    with pytest.raises(ConfigError, match="Is a directory"):
-        HostKeys(own).lookup("a", 22)
+    said = Message("host_keys_unreadable", path=str(own), detail=os.strerror(errno.EISDIR))
+    assert refused(lambda: HostKeys(own).lookup("a", 22)) == said
 
 
 def test_what_is_no_key_is_no_key() -> None:

@@ -21,9 +21,11 @@ from master.people import ldap
 from master.people.directory import THREADS, WAITING, Directory
 from master.people.ldap import LdapError, escaped, result_of
 from tests.certificates import Made, authority, made
+from tests.faults import refused
 from tests.master.people.slapd import BIND, Slapd
 from tests.waiting import run_story, settled
-from wire.errors import ConfigError, DirectoryError, LimitError
+from wire.errors import DirectoryError, LimitError
+from wire.message import Message
 
 PEOPLE: dict[str, str | None] = {"wang_wei": "otter-kettle-purple", "li_na": "纸船 and a lighthouse", "guest": None,
           r"o\22hara\2cou\3dothers": "seven wooden spoons"}  # fmt: skip
@@ -338,12 +340,14 @@ def test_a_name_in_a_dn_can_be_read_back_and_ends_where_it_ends(name: str) -> No
 
 def test_a_file_of_authorities_that_is_none_is_told_with_its_key(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
-    with pytest.raises(ConfigError, match=r"ca\.pem: there is no such file; conf\.json names it as `ldap\.ca`"):
-        asked("ldaps://directory.lab", path)
+    missing = Message("file_missing", cure=Message("named_as_ldap_ca", path="conf.json"))
+    assert refused(lambda: asked("ldaps://directory.lab", path)) == Message("in_file", path=str(path), fault=missing)
     for text in ("", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(ConfigError, match=r"conf\.json: ldap\.ca: .*ca\.pem holds no certificate in PEM"):
-            asked("ldaps://directory.lab", path)
+        empty = Message("ldap_ca_without_certificate", path=str(path))
+        assert refused(lambda: asked("ldaps://directory.lab", path)) == Message(
+            "in_file", path="conf.json", fault=empty
+        )
 
 
 def test_only_those_authorities_are_believed_and_only_for_the_hosts_name(ca: Path) -> None:

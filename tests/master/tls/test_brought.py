@@ -19,9 +19,9 @@ from master.tls.certificates import OwnCertificates
 from master.tls.policy import Tls
 from master.tls.watch import AGAIN, CertificateWatch, Reminders
 from tests.certificates import Made, authority, made
+from tests.faults import fault_in
 from tests.waiting import until
 from wire.console import TlsFiles
-from wire.errors import ConfigError
 from wire.message import Message
 from wire.pinning import fingerprint
 
@@ -221,10 +221,11 @@ def test_the_paths_in_conf_json_start_from_its_folder(tmp_path: Path) -> None:
 def test_a_pair_that_cannot_be_used_stops_the_start_with_conf_json_file_and_cure(tmp_path: Path) -> None:
     ours(tmp_path, (-30, -1))
     tls = Tls.of(config(tmp_path, tls={"cert": "cert.pem", "key": "key.pem"}))
-    with pytest.raises(
-        ConfigError, match=r"conf\.json: tls: .*cert\.pem: the certificate of CN=queue ended on .*put a"
-    ):
-        tls.context()
+    fault = fault_in(tmp_path / "conf.json", tls.context)
+    assert fault.key == "tls_faults"
+    faults = fault.args["faults"]
+    assert isinstance(faults, tuple)
+    assert [one.key for one in faults if isinstance(one, Message)] == ["tls_ended"]
 
 
 # -- the watch ------------------------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ from master.tls import policy
 from master.tls.certificates import CERTIFICATE_DAYS, RENEW_DAYS, OwnCertificates
 from master.tls.policy import Tls, is_loopback, listens_outside, our_names
 from master.tls.shown import context_of
+from tests.faults import fault_in
 from tests.leaps import Leap
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, eof, run
 from tests.waiting import settled
-from wire.errors import ConfigError
 from wire.pinning import fingerprint, normal, pinned, unverified
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -95,8 +95,9 @@ def test_a_folder_without_the_authoritys_key_is_told_with_the_way_out(tmp_path: 
     certificates(tmp_path).ensure(NOW)
     (tmp_path / "tls" / "ca.key").unlink()
     certificates(tmp_path).ensure(NOW)  # nothing is to be signed yet
-    with pytest.raises(ConfigError, match=r"ca\.key.*Put the folder back"):
-        certificates(tmp_path, "other").ensure(NOW)
+    fault = fault_in(tmp_path / "tls", lambda: certificates(tmp_path, "other").ensure(NOW))
+    assert fault.key == "certificate_unmakable"
+    assert "ca.key" in str(fault.args["detail"])
 
 
 def test_a_master_that_runs_for_months_renews_its_certificate_while_connections_live(tmp_path: Path) -> None:

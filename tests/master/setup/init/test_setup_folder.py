@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ import pytest
 from master.config.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.init.setup_folder import init, probe_gpus
-from wire.errors import ConfigError, ConflictError
+from tests.faults import fault_in
+from wire.errors import ConflictError
+from wire.message import Message
 
 
 @pytest.fixture
@@ -83,5 +87,5 @@ def test_force_writes_anew_and_leaves_nothing_beside(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"file/lab: cannot be written: Not a directory"):
-        init(tmp_path / "file" / "lab")
+    folder, said = tmp_path / "file" / "lab", Message("file_unwritable", detail=os.strerror(errno.ENOTDIR))
+    assert fault_in(folder, lambda: init(folder)) == said

@@ -19,8 +19,10 @@ from master.config.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.init import old_lab, old_master, takeover
 from master.setup.init.takeover import Wishes
+from tests.faults import fault_in, refused
 from tests.old_lab import FROZEN, edit_json, lay_out, tree
-from wire.errors import ConfigError, StoreCorruptError
+from wire.errors import StoreCorruptError
+from wire.message import Message
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  (what an admin may say; nothing is opened)
 NETWORKS = ["127.0.0.0/8", "::1/128", "192.168.36.0/24"]
@@ -413,8 +415,9 @@ def test_a_disk_that_takes_no_more_leaves_all_as_it_was(old: Path, monkeypatch: 
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ConfigError, match=r"conf\.json: cannot be written: No space left on device"):
-        takeover.carry_out(steps)
+    said = refused(lambda: takeover.carry_out(steps))
+    assert str(said.args["path"]).endswith("conf.json")
+    assert said.args["fault"] == Message("file_unwritable", detail="No space left on device")
     assert tree(old.parent) == before
 
 
@@ -465,8 +468,9 @@ def test_this_machines_address_towards_the_nodes_is_known_without_asking_them() 
 
 
 def test_the_frozen_lab_itself_names_folders_of_no_machine() -> None:
-    with pytest.raises(ConfigError, match="this machine does not have the folders of root"):
-        old_lab.read(FROZEN)
+    fault = fault_in(old_lab.find_conf(FROZEN), lambda: old_lab.read(FROZEN))
+    assert fault.key == "old_folders_missing"
+    assert "root (" in str(fault.args["folders"])
 
 
 def test_tasks_of_ours_without_their_state_are_refused(old: Path) -> None:
