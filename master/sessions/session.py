@@ -17,7 +17,7 @@ from wire.message import Message
 
 
 class Session(asyncio.Protocol):
-    """Speaks over a connection, from its first whole frame on: a protocol of asyncio that answers two more calls. In
+    """Speaks over a connection, from its first whole frame on: a protocol of asyncio that answers four more calls. In
     `connection_lost` it frees its resources and calls `Connection.left`."""
 
     @abstractmethod
