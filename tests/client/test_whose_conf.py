@@ -3,6 +3,7 @@ owners, the real command."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -14,8 +15,9 @@ import pytest
 
 from client.address import conf_path, find
 from tests.client.fake_master import FakeMaster
+from tests.faults import fault_in, refused
 from tests.rights import need_users
-from wire.errors import ConfigError
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 STRANGER = 54321
@@ -33,12 +35,11 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def refusal(*told: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        find()
-    for text in told:
-        assert text in str(caught.value)
-    return str(caught.value)
+def refusal(key: str, path: Path, why: str) -> None:
+    """Check that the conf.json that is found is not obeyed because of this file or folder."""
+    said = refused(find)
+    assert (said.key, Path.cwd() / str(said.args["path"])) == (key, path)
+    assert why in str(said.args["why"])
 
 
 def test_ours_is_obeyed_here_and_in_folders_beneath(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,13 +67,13 @@ def test_what_another_program_calls_conf_json_in_a_folder_above_is_passed_by(
 @pytest.mark.parametrize("mode", [0o666, 0o646, 0o777])
 def test_one_that_others_can_write_is_refused_with_the_cure(lab: Path, mode: int) -> None:
     (lab / "conf.json").chmod(mode)
-    refusal("can be written by everybody", "chmod o-w", f"--conf {lab / 'conf.json'}")
+    refusal("conf_not_obeyed", lab / "conf.json", "chmod o-w")
     assert find(str(lab / "conf.json")).data == 2, "what is named is obeyed"
 
 
 def test_one_in_a_folder_that_others_can_write_is_refused(lab: Path) -> None:
     lab.chmod(0o777)
-    refusal(f"{lab}, where conf.json lies, can be written by everybody")
+    refusal("conf_folder_not_obeyed", lab, "chmod o-w")
     lab.chmod(0o1777)
     assert find().data == 2, "where only the owner changes a file, as in /tmp, its owner tells"
 
@@ -81,7 +82,7 @@ def test_it_is_looked_at_in_the_same_way_in_folders_above(lab: Path, monkeypatch
     (lab / "beneath").mkdir()
     monkeypatch.chdir(lab / "beneath")
     (lab / "conf.json").chmod(0o666)
-    refusal("can be written by everybody")
+    refusal("conf_not_obeyed", lab / "conf.json", "chmod o-w")
 
 
 def test_a_link_leads_to_what_is_looked_at(lab: Path, tmp_path: Path) -> None:
@@ -91,19 +92,20 @@ def test_a_link_leads_to_what_is_looked_at(lab: Path, tmp_path: Path) -> None:
     (lab / "conf.json").symlink_to(real)
     assert find().data == 2
     real.parent.chmod(0o777)
-    refusal(f"{real.parent}, where conf.json lies,")
+    refusal("conf_folder_not_obeyed", real.parent, "chmod o-w")
     real.parent.chmod(0o755)
     real.chmod(0o666)
-    refusal("can be written by everybody")
+    refusal("conf_not_obeyed", lab / "conf.json", "chmod o-w")
     real.unlink()
-    refusal("No such file")
+    said = Message("file_unreadable", detail=os.strerror(errno.ENOENT))
+    assert fault_in(Path("conf.json"), find) == said
 
 
 def test_a_foreign_group_is_others_and_a_private_one_is_not(lab: Path) -> None:
     need_users()
     os.chown(lab / "conf.json", 0, STRANGER)
     (lab / "conf.json").chmod(0o664)
-    refusal("can be written by a group", "chmod g-w")
+    refusal("conf_not_obeyed", lab / "conf.json", "chmod g-w")
     os.chown(lab / "conf.json", 0, 0)
     assert find().data == 2
 
@@ -117,7 +119,8 @@ def test_a_strangers_is_not_obeyed(lab: Path, what: str) -> None:
         lab.chmod(0o1777)
     path = lab if what == "folder" else lab / "conf.json"
     os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
-    refusal(f"belongs to uid {STRANGER}", "--conf")
+    key = "conf_folder_not_obeyed" if what == "folder" else "conf_not_obeyed"
+    refusal(key, path, f"belongs to uid {STRANGER}")
 
 
 @pytest.mark.real

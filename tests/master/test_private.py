@@ -12,7 +12,8 @@ import pytest
 
 from master.config.config import Config, load_config, make_folders
 from master.secrets.privacy import check_private
-from wire.errors import ConfigError
+from tests.faults import fault_in
+from wire.message import Message
 
 PORTS = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
 
@@ -25,10 +26,8 @@ def config(folder: Path, **keys: Any) -> Config:
     return made
 
 
-def refusal(made: Config) -> str:
-    with pytest.raises(ConfigError) as raised:
-        check_private(made)
-    return str(raised.value)
+def refusal(made: Config) -> Message:
+    return fault_in(made.path, lambda: check_private(made))
 
 
 def test_a_lab_that_begins_so_is_closed_enough(tmp_path: Path) -> None:
@@ -44,24 +43,20 @@ def test_without_it_nothing_is_asked(tmp_path: Path) -> None:
 
 
 def test_logs_that_a_group_may_read_are_told_by_their_key(tmp_path: Path) -> None:
-    assert refusal(config(tmp_path, log_group="lab")).startswith(
-        f"{tmp_path}/conf.json: log_group: `privacy` is `own`, and the group lab may read all logs"
-    )
+    assert refusal(config(tmp_path, log_group="lab")) == Message("own_log_group", group="lab")
 
 
 def test_a_log_folder_that_is_open_to_all_is_told_with_the_command_that_closes_it(tmp_path: Path) -> None:
     made = config(tmp_path)
     made.train_logs.chmod(0o755)
-    told = refusal(made)
-    assert told.startswith(f"{tmp_path}/conf.json: train_log_path: ")
-    assert told.endswith(f"chmod o-r {made.train_logs}")
+    assert refusal(made) == Message("own_logs_open", folder=str(made.train_logs))
 
 
 def test_a_log_folder_of_a_group_with_others_in_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = config(tmp_path)
     entry = grp.struct_group(("students", "x", os.getegid(), ["ann"]))
     monkeypatch.setattr("master.secrets.privacy.grp.getgrgid", lambda _number: entry)
-    assert "the group students may read the logs" in refusal(made)
+    assert refusal(made) == Message("own_logs_of_group", group="students", folder=str(made.train_logs))
     made.train_logs.chmod(0o700)
     check_private(made)
 
@@ -74,7 +69,7 @@ def test_one_log_that_is_open_to_all_in_a_folder_that_can_be_entered_is_found(tm
     log.chmod(0o640)
     check_private(made)
     log.chmod(0o644)
-    assert f"everybody may read {log}" in refusal(made)
+    assert refusal(made) == Message("own_log_open", log=str(log), folder=str(made.train_logs))
     made.train_logs.chmod(0o750)
     check_private(made)
 
@@ -82,8 +77,9 @@ def test_one_log_that_is_open_to_all_in_a_folder_that_can_be_entered_is_found(tm
 @pytest.mark.parametrize(("visible", "logs"), [("data", "data/logs"), ("data", "data"), ("logs", "logs")])
 def test_logs_in_a_visible_folder_are_told(tmp_path: Path, visible: str, logs: str) -> None:
     (tmp_path / visible).mkdir()
-    told = refusal(config(tmp_path, visible_folders=[visible], train_log_path=logs))
-    assert told.startswith(f"{tmp_path}/conf.json: visible_folders: ")
+    folders = {"folder": str(tmp_path / visible), "logs": str(tmp_path / logs)}
+    said = Message("own_logs_visible", **folders)
+    assert refusal(config(tmp_path, visible_folders=[visible], train_log_path=logs)) == said
 
 
 @pytest.mark.parametrize(
@@ -106,6 +102,6 @@ def test_every_address_of_a_desktop_client_is_somebodys(
 ) -> None:
     made = config(tmp_path, desktop_client={"networks": networks, "users": users})
     if is_refused:
-        assert "desktop_client.networks[" in refusal(made)
+        assert refusal(made).key == "own_networks"
     else:
         check_private(made)

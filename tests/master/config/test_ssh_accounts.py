@@ -12,7 +12,8 @@ import pytest
 from master.config.config import load_config
 from master.config.ssh_accounts import SshAccount, key_fault
 from master.nodes.registry import NodeConfig, parse_registry
-from wire.errors import ConfigError
+from tests.faults import fault_in, part, refused, wrong
+from wire.message import Message
 
 PORTS = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
 NODE = {"name": "gpu1", "ip": "10.0.0.1", "user_name": "lab", "gpu_count": 1}
@@ -42,26 +43,30 @@ def test_a_key_lies_where_the_file_that_names_it_does(
 @pytest.mark.parametrize(
     ("accounts", "said"),
     [
-        ({"Li Na": LI}, "small letters"),
-        ({"li": {**LI, "user_name": "root"}}, "not root"),
-        ({"li": {**LI, "user_name": "-oProxyCommand=x"}}, "an account of the node"),
-        ({"li": {**LI, "key_file": " "}}, "private key"),
-        ({"li": {"user_name": "li2"}}, "key_file"),
-        ({"li": {**LI, "password": "x"}}, "password"),
-        (["li"], "accounts"),
+        ({"Li Na": LI}, wrong("", found='"Li Na"', expected=Message("names_of_users"))),
+        ({"li": {**LI, "user_name": "root"}}, wrong("", found='"root"', expected=Message("account_not_root"))),
+        (
+            {"li": {**LI, "user_name": "-oProxyCommand=x"}},
+            wrong("", found='"-oProxyCommand=x"', expected=Message("account_not_root")),
+        ),
+        ({"li": {**LI, "key_file": " "}}, wrong("", found='" "', expected=Message("path_of_key"))),
+        ({"li": {"user_name": "li2"}}, Message("missing_key", key="key_file")),
+        ({"li": {**LI, "password": "x"}}, Message("unknown_key", key="password")),
+        (["li"], wrong("", found='["li"]')),
     ],
 )
-def test_what_names_no_account_is_refused_with_the_key(tmp_path: Path, read: Any, accounts: Any, said: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        read(tmp_path, accounts)
-    assert said in str(refused.value)
-    assert "accounts" in str(refused.value)
+def test_what_names_no_account_is_refused_with_the_key(tmp_path: Path, read: Any, accounts: Any, said: Message) -> None:
+    fault = refused(lambda: read(tmp_path, accounts)).args["fault"]
+    assert isinstance(fault, Message)
+    assert "accounts" in str(fault.args["where"])
+    wanted = Message(said.key, **{name: value for name, value in said.args.items() if name != "where"})
+    assert part(fault, wanted) == wanted
 
 
 @pytest.mark.parametrize("more", [{"user_name": "root"}, {"driver": "report"}, {"driver": "local"}])
 def test_where_they_would_do_nothing_they_are_refused(tmp_path: Path, more: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="nodes that are reached by ssh as somebody who is not root"):
-        node(tmp_path, {"li": LI}, **more)
+    said = wrong("[0] (gpu1).accounts", found='["li"]', expected=Message("no_accounts_here"))
+    assert fault_in(tmp_path / "nodes.json", lambda: node(tmp_path, {"li": LI}, **more)) == said
 
 
 def test_those_of_the_lab_hold_on_all_nodes_where_they_can_and_the_entry_goes_before_them(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from master.drivers.passwords import Passwords, load
 from master.nodes.registry import NodeConfig
-from wire.errors import ConfigError
+from tests.faults import fault_in, refused
+from wire.message import Message
 
 
 def node(name: str, user: str = "lab") -> NodeConfig:
@@ -44,9 +46,7 @@ def test_one_line_is_the_password_of_all_whatever_it_holds(text: str, password: 
 
 def test_a_line_that_may_be_the_last_of_several_is_not_sent_to_every_machine(psw: Path) -> None:
     psw.write_text("gpu1:secret\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"begin it with `\*:`") as refused:
-        load(psw)
-    assert "secret" not in str(refused.value)
+    assert fault_in(psw, lambda: load(psw)) == Message("passwords_ambiguous")
     psw.write_text("# passwords\ngpu1:secret\n", encoding="utf-8")
     assert load(psw).of(node("gpu1")) == "secret"
     assert load(psw).of(node("b", "other")) is None
@@ -80,33 +80,26 @@ def test_the_file_is_read_anew_each_time(psw: Path) -> None:
 def test_a_file_that_others_may_touch_is_refused_with_what_to_type(mode: int, psw: Path) -> None:
     psw.write_text("hush\n", encoding="utf-8")
     psw.chmod(mode)
-    with pytest.raises(ConfigError) as caught:
-        load(psw)
-    assert f"`chmod 600 {psw}`" in str(caught.value)
-    assert "hush" not in str(caught.value)
+    assert refused(lambda: load(psw)) == Message("passwords_open", path=str(psw))
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "line"),
     [
-        ("a:hush\nhush hush\n", "line 2 is not"),
-        ("a:hush\n\n:hush\n", "line 3 is not"),
-        ("a:hush\nb:\n", "line 2 is not"),
+        ("a:hush\nhush hush\n", 2),
+        ("a:hush\n\n:hush\n", 3),
+        ("a:hush\nb:\n", 2),
     ],
 )
-def test_a_line_that_names_nobody_is_told_by_its_number_only(text: str, words: str, psw: Path) -> None:
+def test_a_line_that_names_nobody_is_told_by_its_number_only(text: str, line: int, psw: Path) -> None:
     psw.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load(psw)
-    assert words in str(caught.value)
-    assert "hush" not in str(caught.value)
+    assert fault_in(psw, lambda: load(psw)) == Message("passwords_line", line=line)
 
 
 def test_what_is_not_utf_8_or_not_a_file_is_told(psw: Path) -> None:
     psw.write_bytes(b"hush\xff\n")
-    with pytest.raises(ConfigError, match="UTF-8"):
-        load(psw)
+    assert fault_in(psw, lambda: load(psw)) == Message("passwords_not_utf8")
     psw.unlink()
     os.mkdir(psw, 0o700)  # noqa: PTH102  (with its mode)
-    with pytest.raises(ConfigError, match="Is a directory"):
-        load(psw)
+    said = Message("passwords_unreadable", path=str(psw), detail=os.strerror(errno.EISDIR))
+    assert refused(lambda: load(psw)) == said

@@ -17,8 +17,10 @@ from master.edited_files import json_text, replaced_file
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, load_registry
 from tests import rights
+from tests.faults import fault_in, part, refused, said, wrong
 from tests.waiting import PATIENCE_S
-from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
+from wire.errors import BadRequestError, ConflictError, NotFoundError, StorageError
+from wire.message import Message
 
 BY_HAND = """\
 [
@@ -112,22 +114,34 @@ def test_a_name_that_is_taken_or_missing_is_told(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "fault"),
     [
-        (lambda path: registry_file.add(path, {**ENTRY, "gpu_count": -1}), "[2] (新的).gpu_count: found -1"),
-        (lambda path: registry_file.add(path, {"name": "z"}), "[2] (z): the key `gpu_count` is missing"),
-        (lambda path: registry_file.add(path, {**ENTRY, "ip": "-oProxyCommand=x"}), "[2] (新的).ip: found"),
-        (lambda path: registry_file.edit(path, "节点二", {"gpus": 3}), "[1] (节点二): unknown key `gpus`"),
-        (lambda path: registry_file.edit(path, "节点二", {"gpu_count": None}), "[1] (节点二): the key `gpu_count`"),
-        (lambda path: registry_file.edit(path, "Slaver1", {"gpu_count": 2}), "[0] (Slaver1).gpu_info: found"),
+        (lambda path: registry_file.add(path, {**ENTRY, "gpu_count": -1}), wrong("[2] (新的).gpu_count", found="-1")),
+        (lambda path: registry_file.add(path, {"name": "z"}), Message("missing_key", where="[2] (z)", key="gpu_count")),
+        (
+            lambda path: registry_file.add(path, {**ENTRY, "ip": "-oProxyCommand=x"}),
+            wrong("[2] (新的).ip", expected=Message("one_plain_word")),
+        ),
+        (
+            lambda path: registry_file.edit(path, "节点二", {"gpus": 3}),
+            Message("unknown_key_but", where="[1] (节点二)", key="gpus"),
+        ),
+        (
+            lambda path: registry_file.edit(path, "节点二", {"gpu_count": None}),
+            Message("missing_key", where="[1] (节点二)", key="gpu_count"),
+        ),
+        (
+            lambda path: registry_file.edit(path, "Slaver1", {"gpu_count": 2}),
+            wrong("[0] (Slaver1).gpu_info", expected=Message("as_many_as_gpus", count=2, found=3)),
+        ),
     ],
 )
 def test_a_change_that_would_make_the_file_wrong_is_refused_and_not_written(
-    path: Path, change: Callable[[Path], object], said: str
+    path: Path, change: Callable[[Path], object], fault: Message
 ) -> None:
     with pytest.raises(BadRequestError) as caught:
         change(path)
-    assert str(caught.value).startswith(said)
+    assert part(said(caught.value), fault) == fault
     assert text(path) == BY_HAND
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
@@ -135,15 +149,14 @@ def test_a_change_that_would_make_the_file_wrong_is_refused_and_not_written(
 @pytest.mark.parametrize("broken", ["", "[", "{}", '[{"name": "a"}]', "\udcff"])
 def test_a_file_that_is_broken_already_is_not_touched(path: Path, broken: str) -> None:
     path.write_bytes(broken.encode(errors="surrogateescape"))
-    with pytest.raises(ConfigError, match=str(path)):
-        registry_file.add(path, ENTRY)
+    assert refused(lambda: registry_file.add(path, ENTRY)).args["path"] == str(path)
     assert path.read_bytes() == broken.encode(errors="surrogateescape")
 
 
 def test_a_file_that_is_gone_is_told_with_its_cure(path: Path) -> None:
     path.unlink()
-    with pytest.raises(ConfigError, match="`muster init`"):
-        registry_file.add(path, ENTRY)
+    missing = Message("file_missing", cure=Message("init_writes_registry"))
+    assert fault_in(path, lambda: registry_file.add(path, ENTRY)) == missing
     assert not path.exists()
 
 

@@ -15,7 +15,8 @@ from master.nodes import same_account
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import check_company, company_of, keys_in_reach
 from monitor.agent.machine import machine_id
-from wire.errors import ConfigError
+from tests.faults import fault_in
+from wire.message import Message, names
 
 OUTSIDE = DesktopClient(networks=("192.168.36.0/24",))
 MASTER, OTHER = 4321, 4322
@@ -34,8 +35,8 @@ def check(ip: str, user: str) -> None:
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", f"{socket.gethostname()}."])
 def test_a_login_as_root_to_this_machine_is_worse_than_one_as_the_masters_account(ip: str) -> None:
-    with pytest.raises(ConfigError, match="tasks on node n run as root, who can do there what the master can"):
-        check(ip, "root")
+    fault = fault_in(Path("conf.json"), lambda: check(ip, "root"))
+    assert fault == Message("nodes_run_as_us", networks=OUTSIDE.networks, nodes=("n",), accounts=("root",))
 
 
 def test_a_login_as_somebody_else_or_elsewhere_is_none() -> None:
@@ -75,7 +76,6 @@ def test_the_key_of_the_certificate_is_in_reach_of_tasks_of_our_account_and_of_r
         NodeConfig(name="c", gpu_count=0, ip="127.0.0.1", user_name="daemon"),
         NodeConfig(name="d", gpu_count=0, ip="192.0.2.7", user_name="root"),
     ]
-    told = str(keys_in_reach(nodes, DesktopClient()))
-    assert told.startswith("tasks on nodes a, b run as the master's own account, or as root, and can read the key")
+    assert keys_in_reach(nodes, DesktopClient()) == Message("tls_key_in_reach", nodes=names(["a", "b"]))
     assert keys_in_reach(nodes[2:], DesktopClient()) is None
     assert keys_in_reach(nodes, DesktopClient(local_nodes="allow")) is None
