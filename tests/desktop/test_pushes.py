@@ -249,7 +249,7 @@ def test_what_many_windows_of_one_address_do_not_read_has_a_bound(
 
             await settled(lambda: len(connections) < 10)
             await settled(lambda: len(kept()) == len(connections) and all(kept()))
-            assert 0 < sum(kept()) <= held
+            assert 0 < sum(kept()) <= held + max(kept())  # what one of them has not read is on top
             for window in windows:
                 window.close()
 
