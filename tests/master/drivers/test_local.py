@@ -130,7 +130,7 @@ def test_an_agent_that_cannot_be_started_is_told_in_one_line(base: Path, made: C
         with pytest.raises(CannotConnectError) as caught:
             await made(base).connect(Line())
         assert "\n" not in str(caught.value)
-        assert str(caught.value).startswith("the agent cannot be started: ")
+        assert caught.value.why.key == "agent_not_started"
 
     run(story())
 

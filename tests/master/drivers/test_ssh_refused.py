@@ -22,6 +22,7 @@ from tests.master.drivers.ssh_story import Site, black_hole, half, mute, nothing
 from tests.ports import free_ports
 from tests.soak import one_in
 from wire.errors import NodeUnreachableError
+from wire.message import Message
 
 
 def test_a_wrong_password_or_key_is_told_with_the_cure_and_not_tried_again_soon(
@@ -30,12 +31,13 @@ def test_a_wrong_password_or_key_is_told_with_the_cure_and_not_tried_again_soon(
     site.trust(server)
     site.psw.write_text("wrong-secret\n", encoding="utf-8")
     refusal = run(site.refusal(server.node(key_file=None)))
+    peer = f"127.0.0.1:{server.port}"
     assert (refusal.patience, "wrong-secret" in str(refusal)) == ("long", False)
-    assert str(refusal).endswith(f"(as lab) refuses the password: correct it in {site.psw}, or use `key_file`")
+    assert refusal.why == Message("password_refused", where=peer, user="lab", path=str(site.psw))
     stranger = make_key(tmp_path / "stranger")
     refusal = run(site.refusal(server.node(key_file=str(stranger))))
     assert refusal.patience == "long"
-    assert f"refuses the key {stranger}: add its public half to ~/.ssh/authorized_keys there" in str(refusal)
+    assert refusal.why == Message("key_refused", where=peer, user="lab", path=str(stranger))
 
 
 def test_a_node_that_takes_no_passwords_says_what_it_takes(tmp_path: Path, site: Site) -> None:
@@ -44,7 +46,9 @@ def test_a_node_that_takes_no_passwords_says_what_it_takes(tmp_path: Path, site:
     try:
         site.trust(server)
         refusal = run(site.refusal(server.node(key_file=None)))
-        assert (refusal.patience, "takes no log-in with a password, only publickey" in str(refusal)) == ("long", True)
+        peer = f"127.0.0.1:{server.port}"
+        assert refusal.patience == "long"
+        assert refusal.why == Message("log_in_without_password", where=peer, user="lab", allowed=("publickey",))
     finally:
         server.close()
 
@@ -66,7 +70,7 @@ def test_a_password_that_sshd_asks_for_as_a_question_opens_and_a_wrong_one_is_to
         site.psw.write_text("wrong-secret\n", encoding="utf-8")
         refusal = run(site.refusal(server.node(key_file=None)))
         assert refusal.patience == "long"
-        assert str(refusal).endswith(f"(as lab) refuses the password: correct it in {site.psw}, or use `key_file`")
+        assert (refusal.why.key, refusal.why.args["path"]) == ("password_refused", str(site.psw))
     finally:
         server.close()
 
@@ -102,10 +106,8 @@ def test_a_second_question_is_not_answered_with_the_password(tmp_path: Path, sit
             ssh_login.log_in(ours, node, site.keys, Passwords(site.psw))
     finally:
         ssh_login.close(transport, theirs)
-    assert str(caught.value) == (
-        "127.0.0.1:22 (as lab) asks for more than the password (Password:, Code:), and Muster answers one question: "
-        "use `key_file`"
-    )
+    asked = ("Password:", "Code:")
+    assert caught.value.why == Message("log_in_more_questions", where="127.0.0.1:22", user="lab", asked=asked)
     assert asking.answers == [[PASSWORD], [""]]
 
 
@@ -118,10 +120,9 @@ def test_an_sshd_that_opens_no_session_and_an_ip_that_holds_more_name_what_to_ch
     try:
         site.trust(server)
         refusal = run(site.refusal(server.node()))
-        assert (refusal.patience, "opens no session (Connect failed): set `MaxSessions`" in str(refusal)) == (
-            "long",
-            True,
-        )
+        peer = f"127.0.0.1:{server.port}"
+        assert refusal.patience == "long"
+        assert refusal.why == Message("no_session", where=peer, user="lab", said="Connect failed")
     finally:
         server.close()
     changes = {
@@ -133,7 +134,7 @@ def test_an_sshd_that_opens_no_session_and_an_ip_that_holds_more_name_what_to_ch
     }
     for ip, change in changes.items():
         refusal = run(site.refusal(server.node(ip=ip, proxy="socks5h://127.0.0.1:1")))
-        assert str(refusal).endswith(f"a host name or an address: set `{change}` for this node"), ip
+        assert refusal.why == Message("ip_misspelt", ip=ip, changes=change)
         assert refusal.patience == "long"
     for ip in ("::1", "fe80::1%eth0", "10.0.0.1", "gpu7", "gpu7.lab"):
         assert misspelt_address(ip) is None
@@ -148,28 +149,27 @@ def test_a_key_file_that_cannot_be_used_is_told_before_anybody_is_asked(tmp_path
     )
     garbage.chmod(0o600)
     expected = {
-        str(tmp_path / "missing"): "cannot be read: No such file or directory",
-        str(open_to_all): f"may be read by others: `chmod 600 {open_to_all}`",
-        str(make_key(tmp_path / "locked", passphrase="secret")): "is encrypted: nobody is there to type its passphrase",  # noqa: S106
-        str(make_key(tmp_path / "pair").with_suffix(".pub")): "holds no private key (is it the public half?)",
-        str(garbage): "is no usable key",
-        "relative/key": "write the whole path",
+        str(tmp_path / "missing"): "key_file_unreadable",
+        str(open_to_all): "key_file_open",
+        str(make_key(tmp_path / "locked", passphrase="secret")): "key_file_encrypted",  # noqa: S106
+        str(make_key(tmp_path / "pair").with_suffix(".pub")): "key_file_without_key",
+        str(garbage): "key_file_unusable",
+        "relative/key": "key_file_relative",
     }
-    for key_file, words in expected.items():
+    for key_file, key in expected.items():
         with pytest.raises(CannotConnectError) as caught:
             ssh_login.load_key(key_file)
-        assert f"key_file {key_file}" in str(caught.value)
-        assert words in str(caught.value)
+        assert (caught.value.why.key, caught.value.why.args["path"]) == (key, key_file)
         assert caught.value.patience == "long"
 
 
 def test_a_node_with_neither_key_nor_password_says_where_to_put_one(server: RealSshd, site: Site) -> None:
     site.psw.unlink()
     refusal = run(site.refusal(server.node(key_file=None)))
-    assert (refusal.patience, str(site.psw) in str(refusal), "`key_file`" in str(refusal)) == ("long", True, True)
+    assert (refusal.patience, refusal.why) == ("long", Message("no_credential", path=str(site.psw)))
     site.psw.write_text("x\n", encoding="utf-8")
     site.psw.chmod(0o640)
-    assert f"`chmod 600 {site.psw}`" in str(run(site.refusal(server.node(key_file=None))))
+    assert run(site.refusal(server.node(key_file=None))).why == Message("passwords_open", path=str(site.psw))
 
 
 def refused_port() -> AbstractContextManager[int]:
@@ -177,22 +177,23 @@ def refused_port() -> AbstractContextManager[int]:
 
 
 @pytest.mark.parametrize(
-    ("port", "words"),
+    ("port", "key"),
     [
-        (refused_port, "refuses the connection: does sshd run there, on this `port`?"),
-        (black_hole, "does not answer within"),
-        (mute, "takes the connection and then says nothing"),
+        (refused_port, "connection_refused"),
+        (black_hole, "no_answer_in_time"),
+        (mute, "sshd_mute"),
     ],
 )
 def test_an_address_without_sshd_is_told(
-    port: object, words: str, site: Site, server: RealSshd, monkeypatch: pytest.MonkeyPatch
+    port: object, key: str, site: Site, server: RealSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh_socket, "CONNECT_S", 0.5)
     monkeypatch.setattr(ssh_login, "BANNER_S", 0.5)
     assert callable(port)
     with port() as number, nothing_left():
         refusal = run(site.refusal(server.node(port=number)))
-    assert str(refusal).startswith(f"127.0.0.1:{number} {words}")
+    assert refusal.why.key == key
+    assert f"127.0.0.1:{number}" in refusal.why.args.values()
     assert refusal.patience == "short"
     with port() as number, pytest.raises(NodeUnreachableError, match=r"127\.0\.0\.1"):
         run(site.driver(server.node(port=number)).offered_key())
@@ -203,22 +204,23 @@ def test_an_address_without_sshd_is_told(
 ROUNDS = 50
 
 
-async def in_vain(site: Site, node: NodeConfig, words: str) -> None:
+async def in_vain(site: Site, node: NodeConfig, key: str) -> None:
     """Fail ROUNDS times for this reason, as often at a time as the gate lets through."""
     for refusal in await asyncio.gather(*(site.refusal(node) for _ in range(ROUNDS))):
-        assert words in str(refusal)
+        assert refusal.why.key.startswith(key)
 
 
 REASONS = {
-    "password": "refuses the password",
-    "key": "refuses the key",
-    "unknown": "is not known",
-    "refused": "refuses the connection",
-    "mute": "says nothing",
-    "half": "the key exchange failed",
-    "black hole": "does not answer",
-    "no python": "no `python-of-nobody`",
+    "password": "password_refused",
+    "key": "key_refused",
+    "unknown": "host_key_unknown",
+    "refused": "connection_refused",
+    "mute": "sshd_mute",
+    "half": "key_exchange_",
+    "black hole": "no_answer_in_time",
+    "no python": "python_not_there",
 }
+"""How the keys of their messages begin."""
 
 
 @pytest.mark.parametrize("kind", one_in(3, REASONS))
