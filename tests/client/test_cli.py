@@ -227,6 +227,8 @@ def test_a_script_whose_options_are_not_read_gets_a_note(
     ):
         (tmp_path / name).write_text(text)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "slurm.sh").write_text("#SBATCH --gres=gpu:1\n")
+    (tmp_path / "link.sh").symlink_to("slurm.sh")  # where a link leads may hang
     os.mkfifo(tmp_path / "fifo")
     for words, told in (
         (["bash", "slurm.sh", "x"], "#SBATCH lines of slurm.sh"),
@@ -238,6 +240,8 @@ def test_a_script_whose_options_are_not_read_gets_a_note(
         (["bash", "fifo"], ""),
         (["bash", "folder"], ""),
         (["bash", "gone.sh"], ""),
+        (["bash", "link.sh"], ""),
+        (["bash", "folder/slurm.sh"], ""),
         (["bash"], ""),
     ):
         assert main(["submit", "--", *words]) == 0

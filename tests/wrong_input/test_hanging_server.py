@@ -35,6 +35,8 @@ def test_a_file_server_that_hangs_keeps_no_submit_and_is_named(lab: Lab8, share:
             assert done.returncode == 0, done.stderr
             assert "did not say within 0.3 s" in done.stderr
             assert done.stdout.strip().isdigit()
+        for words in (["bash", "s.sh"], ["s.sh"], ["a program"]):  # nothing of the folder is read to give a hint
+            assert lab.muster("submit", *where, "--", *words).returncode == 0
         strict = lab.muster("submit", "--strict", *where, "--", "./none.sh")
         assert (strict.returncode, strict.stdout) == (1, "")
         assert "did not say within 0.3 s" in strict.stderr

@@ -246,17 +246,26 @@ def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str]
         if not isinstance(error, MusterError):
             raise
         notes = []  # a master from before this question, or a value that the submit itself is refused for
-    if not any(one["key"] in _OF_WORDS for one in notes):
-        notes = [*_odd_word(commands[0], spec.get("cwd") or ""), *notes]
+    folder = _where_typed(spec.get("cwd"))
+    if folder is not None and not any(one["key"] in _OF_WORDS for one in notes):
+        notes = [*_odd_word(commands[0], folder), *notes]
     for one in notes:
         context.note(f"note: {harmless(one['text'])}")
-    if told := unread.script_with_options(commands[0], spec.get("cwd") or ""):
+    if folder is not None and (told := unread.script_with_options(commands[0], folder)):
         context.note(f"note: {harmless(told)}")
     return notes
 
 
 _MOST_SHOWN = 60
 _OF_WORDS = ("command_is_one_word", "program_is_beside", "script_is_beside", "file_absent")
+
+
+def _where_typed(cwd: str | None) -> str | None:
+    """Return the task's folder if it is the one where the command is typed. Others are not looked into: the disk of one
+    may hang, and with it the submit."""
+    if cwd is None:
+        return ""
+    return cwd if cwd in here() else None
 
 
 def _odd_word(command: list[str] | str, folder: str) -> list[Note]:
