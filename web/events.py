@@ -80,7 +80,7 @@ class _Reader:
     async def lines(self, over: asyncio.Future[Any]) -> AsyncIterator[bytes]:
         """Yield the lines to send, until the log-in ends or the client reads too slowly."""
         if self._first:
-            yield self._first
+            yield self._taken()
         # Kept over the pauses: what a wait that is given up was just handed would be lost.
         getting = asyncio.ensure_future(self._news.get())
         try:
@@ -95,6 +95,11 @@ class _Reader:
                 yield _event(news.method, news.seq, news.params)
         finally:
             getting.cancel()
+
+    def _taken(self) -> bytes:
+        """Return the snapshot, which may be megabytes, and keep it no longer."""
+        first, self._first = self._first, b""
+        return first
 
     def end(self) -> None:
         """Be told nothing more."""

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from tests.attack.test_slow_senders import bounded, line
@@ -19,7 +20,13 @@ from web import shares
 from wire.errors import LimitError
 
 OPEN, BYTES = 6, 16 << 20
-BOUNDS = {"shares.MOST_OPEN": OPEN, "shares.MOST_BYTES": BYTES, "bodies.PATIENCE_S": 300.0, "timely.UNREAD_S": 300.0}
+BOUNDS = {
+    "shares.MOST_OPEN": OPEN,
+    "shares.MOST_BYTES": BYTES,
+    "bodies.PATIENCE_S": 300.0,
+    "timely.UNREAD_S": 300.0,
+    "events.ALIVE_S": 0.5,
+}
 TASKS = 2500
 JSON = {"Content-Type": "application/json"}
 
@@ -40,6 +47,12 @@ def said_by(browser: Browser, request: str, *more: str) -> bytes:
     origin = f"Origin: {browser.console.url}"
     words = [f"{request} HTTP/1.1", f"Host: localhost:{browser.console.port}", *own, origin, *more]
     return "\r\n".join([*words, "", ""]).encode()
+
+
+def memory_of(console: Console) -> int:
+    """Bytes in RAM."""
+    assert console.process is not None
+    return psutil.Process(console.process.pid).memory_info().rss
 
 
 def status_of(sock: ssl.SSLSocket) -> bytes:
@@ -109,6 +122,31 @@ def test_an_answer_longer_than_a_share_arrives_with_who_reads_it(console: Consol
     assert len(answer.content) > BYTES
     with ann.live() as page:
         assert len(page.ask("task.list")["tasks"]) >= TASKS
+
+
+def read_snapshot(pieces: Iterator[bytes]) -> int:
+    """Read a stream up to the end of its snapshot; its bytes."""
+    size, end = 0, b""
+    while not (size > TASKS * 4000 and end == b"\n\n"):
+        piece = next(pieces)
+        size, end = size + len(piece), (end + piece)[-2:]
+    return size
+
+
+def test_a_snapshot_that_was_read_is_kept_for_no_stream(console: Console) -> None:
+    ann = console.sign_in("ann")
+    with console.lab.client() as owner:
+        owner.submit_batch(["true " + "x" * 4000] * TASKS, hold=True)
+    with ann.http.stream("GET", "/api/v1/events") as stream:
+        read_snapshot(stream.iter_bytes())
+    before = memory_of(console)
+    with ExitStack() as many:
+        following, size = [], 0
+        for _ in range(OPEN - 1):
+            stream = many.enter_context(ann.http.stream("GET", "/api/v1/events"))
+            following.append(stream.iter_bytes())  # without one it ends
+            size = read_snapshot(following[-1])
+        until("what was read is kept no more", lambda: memory_of(console) - before < 3 * size)
 
 
 def test_what_is_kept_is_counted_for_the_user_once_known_and_not_when_it_is_over() -> None:
