@@ -11,7 +11,6 @@ import shlex
 import time
 from string import Formatter
 
-from wire.english import SENTENCES
 from wire.exit_codes import signal_of
 from wire.ranges import ids_in_parts, names_in_parts
 
@@ -145,6 +144,8 @@ def sentence(message: Message) -> str:
     """The English sentence. Raises KeyError for a key that has none, or a value that it lacks: a defect of ours."""
     worded = _worded.get(message.key)
     if worded is None:
+        from wire.english import SENTENCES  # noqa: PLC0415  (a start words nothing)
+
         worded = _worded[message.key] = _compile(SENTENCES[message.key])
     return worded(message.args)
 

@@ -43,9 +43,14 @@ _REASONS = {
     "exec": Message("old_running"),
     "offline_error": Message("old_node_offline"),
 }
-MAY_STILL_RUN = frozenset({str(_REASONS["pexec"]), str(_REASONS["exec"])})
-"""The reasons of a task whose processes may be alive on its node: nothing but its old master's SSH held them."""
 _NO_END = Message("old_no_end")
+
+
+def may_still_run(reason: str | None) -> bool:
+    """Whether processes of a task with this reason may be alive on its node: its old master's SSH alone held them."""
+    return reason in (str(_REASONS["pexec"]), str(_REASONS["exec"]))
+
+
 _NOTHING = frozenset({"", "(无)", "<默认>"})
 
 

@@ -45,7 +45,10 @@ from master.helpers.frames import (
     send,
 )
 from master.helpers.operations import Bench, Logs, perform
-from wire import account
+from wire import (
+    account,
+    english,  # noqa: F401  (what is loaded late may lie where only root can read)
+)
 from wire.errors import MusterError
 
 IDLE_S = 30.0

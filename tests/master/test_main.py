@@ -94,6 +94,13 @@ def test_what_only_serves_is_told_apart_and_all_else_is_parsed_as_ever(capsys: p
 
 
 @pytest.mark.real
+def test_a_start_loads_no_sentences() -> None:
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import master.app; print('wire.english' in sys.modules)"
+    said = subprocess.run([sys.executable, "-I", "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.split() == ["False"]
+
+
+@pytest.mark.real
 def test_whoever_restarts_a_master_does_not_wait_for_what_is_loaded_soon_after_or_never(make_lab: LabMaker) -> None:
     """All that `main` imports to serve is loaded when it is refused, for the configuration is read behind it."""
     script = (

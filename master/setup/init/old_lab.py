@@ -220,7 +220,7 @@ def read_queues(conf: OldConf) -> OldQueues:
         newest.update((task.id, task) for task in _read_queue(folder / name))
     tasks = list(newest.values())
     legacy.settle(tasks, legacy.OldFolders(str(conf.root), str(conf.place("train_log_path", conf.root))))
-    running = [task for task in tasks if task.reason in legacy.MAY_STILL_RUN]
+    running = [task for task in tasks if legacy.may_still_run(task.reason)]
     return OldQueues(folder, tasks, running, settled=False)
 
 

@@ -13,12 +13,12 @@ from master.core.tasks.task import After, Task, TaskState
 from master.durable.legacy import (
     EXEC,
     HIST,
-    MAY_STILL_RUN,
     WAIT,
     NotLegacyError,
     OldFolders,
     drop_met,
     is_legacy,
+    may_still_run,
     refuse_twin,
     settle,
     to_task,
@@ -88,7 +88,7 @@ def test_the_list_that_an_entry_lies_in_counts_more_than_its_state(file: str, ol
     task = to_task(entry(state=old), file)
     assert task.state == new
     assert (task.reason is not None) == (new == "lost")
-    assert (task.reason in MAY_STILL_RUN) == (new == "lost" and file != HIST)
+    assert may_still_run(task.reason) == (new == "lost" and file != HIST)
 
 
 def test_where_it_ran_is_known_of_what_was_started() -> None:
