@@ -128,6 +128,7 @@ class Page:
                 frame = await self._unsent.get()
                 await self._socket.send_text(frame.decode())
                 self._keep(-len(frame))
+                del frame  # it may be megabytes, and the next one may be far away
         self._end(1000)
 
     # -- in ---------------------------------------------------------------------------------------------------

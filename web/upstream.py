@@ -226,6 +226,7 @@ class Upstream:
         try:
             while line := await self._reader.readline():
                 told = self._take(line)
+                del line  # it may be megabytes, and the next one may be far away
                 if told is not None:  # which call it answers is not known, so none of them is to wait for an answer
                     why = told
                     break
