@@ -1,4 +1,4 @@
-// 很少出现、较长的话，在需要时才载入：空闲的任务、什么能让任务启动、身份、实验室、丢失的运行记录、提交时的提示。
+// 很少出现、较长的话，在需要时才载入：空闲的任务、什么能让任务启动、身份、实验室、丢失的运行记录、提交时的提示、连接和主机密钥的拒绝。
 
 /** @type {Record<string, string>} */
 export const WORDS = {
@@ -59,4 +59,12 @@ export const WORDS = {
   log_as_it_stands: "日志名中的 {said} 会原样保留：{meant} 才表示任务编号",
   two_lengths: "请求只能有 Content-Length 或 Transfer-Encoding 之一，不能两个都有",
   bad_upgrade: "这不是 WebSocket 请求：它没有请求体，请求头最多 128 个，每个不超过 8 KiB",
+  unknown_account: "节点 {node} 上没有任务以账户 {account!r} 运行（账户：{accounts:or none}）；这里要的是该账户在节点上的名称，见 `muster node show {node:quoted}`",
+  env_as_admin: "在节点 {node} 上，这会以 root 或运行主控的账户运行环境中的内容，而它可能是他人写的：请指定其他节点；若代理为 root，也可以用在那里有账户的用户来查询。您的任务仍可使用它",
+  other_host_key: "节点 {node} 出示的是 {shown}，不是 {expected}：没有固定任何密钥；在该机器上执行 `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` 可知哪个正确",
+  host_key_in_registry: "节点 {node}：登记表中的 `host_key` 是另一个密钥，优先于固定的密钥：`muster node edit {node} host_key={shown}`，或用 `host_key=` 去掉",
+  conf_key_fixed: "{key} 不能远程更改，因为它决定谁是谁、哪些文件属于主控，或主控运行什么：请在主控机器上的 {path} 中更改",
+  no_more_of_this_user: "{user} 已有 {most} 个连接，达到 conf.json 和主控可打开文件数对单个用户的上限（limits.connections_per_user）：请关闭一些，或提高上限",
+  no_more_of_this_address: "{address} 的连接数已达 conf.json 和主控可打开文件数对单个地址的上限（limits.connections_per_address）：请关闭一些，或提高上限",
+  no_more_connections: "主控的连接数已达 conf.json 和打开文件数允许的上限（limits.connections：现为 {most}）：请关闭一些，或提高上限",
 };
