@@ -81,7 +81,7 @@ def _become_owner(folder: Path) -> str:
     if os.geteuid() != 0:
         whose = user_name(owner)
         raise ForbiddenError(f"{folder} belongs to {whose}: while the master is down only {whose} and root change it")
-    # What is loaded late may lie where only root can read.
+    # Modules that load later may lie where only root can read.
     codecs.lookup("ascii")
     import wire.english  # noqa: F401, PLC0415
 
