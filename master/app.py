@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -67,6 +67,7 @@ from wire.version import VERSION
 
 if TYPE_CHECKING:
     from master.people.directory import Directory
+    from master.watchers.hooks import Hooks
 
 log = logging.getLogger("muster")
 
@@ -103,6 +104,7 @@ class Master:
         self.config = config
         self._permit = permit or Permit()
         self._stalls = stalls
+        self._hooks: Hooks | None = None
         self._garbage = Garbage(self._turns)
         self._audit = AuditLog(config.task_info / AUDIT)
         self._started_at = time.time()
@@ -221,6 +223,7 @@ class Master:
             started_at=self._started_at,
             stop=self.stop,
             stalls=self._stalls,
+            failing_hooks=self._failing_hooks,
         )
         hub = Hub(
             *(engine, served, port_limits(config), config.desktop_client),
@@ -256,7 +259,7 @@ class Master:
             self._stalls.start_over()  # nobody waited for the start
         fleet.failed.add_done_callback(lambda _failed: self.stop())
         loading_verbs = asyncio.ensure_future(hub.dispatcher.load_verbs())
-        async with _hooks(config, engine):
+        async with self._hooks_run(engine):
             await self._stopping.wait()
         log.info("stopping; tasks run on")
         loading_verbs.cancel()
@@ -268,6 +271,23 @@ class Master:
         await fleet.close()
         if fleet.failed.done():
             fleet.failed.result()
+
+    @asynccontextmanager
+    async def _hooks_run(self, engine: Engine) -> AsyncIterator[None]:
+        """Run the lab's commands at events, until the body ends."""
+        if not self.config.hooks.commands:
+            yield
+            return
+        from master.watchers.hooks import Hooks  # noqa: PLC0415  (as for a directory)
+
+        self._hooks = Hooks(engine, self.config.hooks.commands)
+        try:
+            yield
+        finally:
+            await self._hooks.close()
+
+    def _failing_hooks(self) -> Mapping[str, float]:
+        return {} if self._hooks is None else self._hooks.failing()
 
     def _turns(self) -> int:
         return 0 if self._stalls is None else self._stalls.turns
@@ -333,21 +353,6 @@ def _launch_settings(config: Config, core: Core) -> LaunchSettings:
         log_bytes=scheduler.log_bytes,
         run_as_allowed=config.run_as_allowed,
     )
-
-
-@asynccontextmanager
-async def _hooks(config: Config, engine: Engine) -> AsyncIterator[None]:
-    """Run the lab's commands at events, until the body ends."""
-    if not config.hooks.commands:
-        yield
-        return
-    from master.watchers.hooks import Hooks  # noqa: PLC0415  (as for a directory)
-
-    hooks = Hooks(engine, config.hooks.commands)
-    try:
-        yield
-    finally:
-        await hooks.close()
 
 
 def main(config: Config, permit: Permit) -> None:

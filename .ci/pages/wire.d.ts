@@ -235,6 +235,12 @@ export interface Expected {
   runs: number;
 }
 
+export interface FailingHook {
+  key: string;
+  args: Record<string, any>;
+  text: string;
+}
+
 export interface FileText {
   name: "conf" | "registry";
   path: string;
@@ -361,6 +367,7 @@ export interface Info {
   loop?: LoopTimes;
   closed_nodes: (ClosedNodes)[];
   conf_outranked: (Setting)[];
+  failing_hooks: (FailingHook)[];
 }
 
 export interface KeptFile {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Served:
     """`started_at`: seconds since the epoch; `stop` ends the master soon, and tasks run on; `stalls`: the measurements
-    of the loop, None if nobody measures."""
+    of the loop, None if nobody measures; `failing_hooks`: since when which hooks fail."""
 
     followed: FollowedFiles
     engine: Engine
@@ -56,6 +56,7 @@ class Served:
     started_at: float
     stop: Callable[[], None]
     stalls: StallWatch | None
+    failing_hooks: Callable[[], Mapping[str, float]]
 
     @property
     def config(self) -> Config:

@@ -63,6 +63,19 @@ class ClosedNodes(MessageView, frozen=True, gc=False):
         return cls(why.key, why.plain_args(), sentence(why))
 
 
+class FailingHook(MessageView, frozen=True, gc=False):
+    """A command of `hooks` in conf.json that has failed since a while, so that its events wait: `text` is the sentence
+    of `key` and `args` (docs/wire.md, Messages)."""
+
+    text: str
+
+    @classmethod
+    def of(cls, hook: str, since: float) -> FailingHook:
+        """The same for clients."""
+        why = Message("hook_fails", hook=hook, since=since)
+        return cls(why.key, why.plain_args(), sentence(why))
+
+
 class About(msgspec.Struct, kw_only=True):
     """Which master this is, and what it was started with. Paths are absolute; `started_at` is in seconds since the
     epoch; `registry_fault` tells why the registry, as it is now, is not followed, or is null; `console` is where

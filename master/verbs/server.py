@@ -18,7 +18,7 @@ from master.core.tasks.task import TaskState
 from master.durable.salvage import Loss
 from master.edited_files.ownership import user_name
 from master.loop.stalls import LoopTimes
-from master.verbs.about import About, ClosedNodes, on_wall
+from master.verbs.about import About, ClosedNodes, FailingHook, on_wall
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.clock import ClockTrouble
 from master.verbs.settings import SettingView, outranking
@@ -40,7 +40,7 @@ class Info(About, kw_only=True):
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
     others wait for their turn, for admins and the programs around the master. `closed_nodes`: nodes that users' tasks
     never run on, for admins. `conf_outranked`: the settings that conf.json gives another value than was set since, for
-    admins and the programs around the master."""
+    admins and the programs around the master. `failing_hooks`: the hooks whose events wait, for admins."""
 
     protocol: int
     user: str
@@ -57,6 +57,7 @@ class Info(About, kw_only=True):
     loop: LoopTimes | UnsetType = UNSET
     closed_nodes: list[ClosedNodes]
     conf_outranked: list[SettingView]
+    failing_hooks: list[FailingHook]
 
 
 class Hello(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,7 +116,12 @@ def info(context: Context, _params: Nothing) -> Info:
         loop=(context.master.loop_times() or UNSET) if _looks_after(context) else UNSET,
         closed_nodes=_closed_nodes(context) if context.caller.role == "admin" else [],
         conf_outranked=outranking(context) if _looks_after(context) else [],
+        failing_hooks=_failing_hooks(context) if _looks_after(context) else [],
     )
+
+
+def _failing_hooks(context: Context) -> list[FailingHook]:
+    return [FailingHook.of(hook, since) for hook, since in context.master.failing_hooks().items()]
 
 
 def _closed_nodes(context: Context) -> list[ClosedNodes]:

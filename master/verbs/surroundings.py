@@ -205,5 +205,8 @@ class Surroundings(Protocol):
     def loop_times(self) -> LoopTimes | None:
         """How long the turns of its loop take, where that is measured."""
 
+    def failing_hooks(self) -> Mapping[str, float]:
+        """Since when the commands of hooks fail that wait for their events, in seconds since the epoch."""
+
     def stop(self) -> None:
         """End the master; tasks run on."""

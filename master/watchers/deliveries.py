@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -36,13 +37,15 @@ class Consumer(Protocol):
 
 
 class Deliveries:
-    """From the commits to one consumer, from where it stopped before. `close` it."""
+    """From the commits to one consumer, from where it stopped before. `close` it. `failing_since`: when the first
+    delivery failed since the last one that went well, in seconds since the epoch."""
 
     def __init__(self, observers: list[Observer], reader: Reader, consumer: Consumer) -> None:
         """`observers`: those of the engine, which say that there is something to read."""
         self._observers = observers
         self._reader = reader
         self._consumer = consumer
+        self.failing_since: float | None = None
         self._moved = asyncio.Event()
         self._moved.set()  # there may be some from before this start
         observers.append(self)
@@ -65,10 +68,12 @@ class Deliveries:
         while True:
             if await self._deliver_some(most):
                 most, pause = min(2 * most, MOST), RETRY_S
+                self.failing_since = None
                 if self._reader.is_at_end:
                     return
             else:
                 self._reader.back()
+                self.failing_since = self.failing_since or time.time()
                 await asyncio.sleep(pause)
                 most, pause = 1, min(2 * pause, LONGEST_RETRY_S)
 

@@ -15,17 +15,27 @@ class Hooks:
     """The hooks that are set, by event with the words of its command. `close` them."""
 
     def __init__(self, engine: Engine, commands: Mapping[str, tuple[str, ...]]) -> None:
-        self._served = [_served(engine, event, words) for event, words in commands.items()]
+        self._served = {event: _served(engine, event, words) for event, words in commands.items()}
+
+    def failing(self) -> dict[str, float]:
+        """Since when the commands fail that do not hear of their events, by their names in conf.json."""
+        retried = {name(event): one for event, one in self._served.items() if isinstance(one, Deliveries)}
+        return {key: one.failing_since for key, one in retried.items() if one.failing_since is not None}
 
     async def close(self) -> None:
         """End them, and the commands that run."""
-        for served in self._served:
+        for served in self._served.values():
             await served.close()
 
 
+def name(event: str) -> str:
+    """Return the key of conf.json for the hook of this event."""
+    return f"hooks.{event}"
+
+
 def _served(engine: Engine, event: str, words: tuple[str, ...]) -> Deliveries | GpusFree:
-    name = f"hooks.{event}"
-    command, reader = HookCommand(name, words), engine.store.outbox.reader(name)
+    key = name(event)
+    command, reader = HookCommand(key, words), engine.store.outbox.reader(key)
     if event in WANTED:
         return Deliveries(engine.observers, reader, TaskHook(event, command))
     return GpusFree(engine, command, reader)

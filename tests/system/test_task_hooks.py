@@ -78,6 +78,7 @@ def test_what_a_broken_command_could_not_hear_it_hears_later_also_from_the_next_
         until(
             "the fault is told", lambda: "hooks.task_ended" in lab.server_log() and "ended with 1" in lab.server_log()
         )
+        assert "hooks    hooks.task_ended has failed since " in lab.muster("status").stdout
         lab.kill_master()
     lab.start()
     with lab.client() as client:
@@ -88,6 +89,7 @@ def test_what_a_broken_command_could_not_hear_it_hears_later_also_from_the_next_
     lab.stop_master()
     lab.start()
     until("both are told", lambda: [event["task"]["id"] for event in heard(lab)][-2:] == [first, second])
+    until("it fails no more", lambda: "hooks.task_ended" not in lab.muster("status").stdout)
 
 
 @pytest.mark.timeout(300)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 CONFIGURATION: dict[str, str] = {
     "in_file": "{path}: {fault}",
+    "hook_fails": (
+        "{hook} has failed since {since:moment}: its events wait, and the oldest are lost to it if there are too many. "
+        "The master's log tells why (`muster logs --server`)"
+    ),
     # Any file.
     "file_missing": "there is no such file; {cure}",
     "file_unreadable": "cannot be read: {detail}",

@@ -28,6 +28,8 @@ EXAMPLES = """examples:
 _TROUBLES = 5
 FELT_S = 0.25
 """So long nobody should wait for everybody."""
+_SENTENCES = {"desktop": "desktop_closed", "users": "closed_nodes", "hooks": "failing_hooks", "clock": "clock"}
+"""Which lists of sentences are told, and the word before each."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,12 +68,9 @@ def run(context: Context) -> int:
         context.say(f"set      {outranking_line(one)}")
     for line in _certificate(info.get("tls") or {}):
         context.say(f"tls      {line}")
-    for one in info.get("desktop_closed") or ():
-        context.say(f"desktop  {harmless(one['text'])}")
-    for one in info.get("closed_nodes") or ():
-        context.say(f"users    {harmless(one['text'])}")
-    for one in info.get("clock") or ():
-        context.say(f"clock    {harmless(one['text'])}")
+    for title, key in _SENTENCES.items():
+        for one in info.get(key) or ():
+            context.say(f"{title:<8} {harmless(one['text'])}")
     if info.get("store_fault"):
         context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
     if info.get("compaction_fault"):

@@ -94,10 +94,14 @@ def test_after_a_failure_the_same_events_come_again_one_by_one_first(leap: Leap,
         await desk.given([1, 2, 3, 4])
         assert finished(lab.reader) <= before
         await settled(lambda: lab.reader.reached is None)
+        since = desk.deliveries.failing_since
+        assert since is not None
         await desk.given([1, 2, 3, 4], [1], after=RETRY_S)
         await settled(lambda: lab.reader.reached is None)
+        assert desk.deliveries.failing_since == since
         await desk.given([1, 2, 3, 4], [1], [1], [2, 3], [4], after=2 * RETRY_S)
         await settled(lambda: finished(lab.reader) == lab.store.journal.seq)
+        assert desk.deliveries.failing_since is None
         await desk.deliveries.close()
 
     run(story())

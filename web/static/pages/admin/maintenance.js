@@ -93,7 +93,8 @@ function Master() {
   const closed = (info.desktop_closed ?? []).map((/** @type {any} */ one) => said(one.key, one.args, one.text));
   const clock = (info.clock ?? []).map((/** @type {any} */ one) => said(one.key, one.args, one.text));
   const shut = (info.closed_nodes ?? []).map((/** @type {any} */ one) => said(one.key, one.args, one.text));
-  const faults = [info.store_fault, info.compaction_fault, info.ids_fault, info.registry_fault, info.conf_fault, ...closed, ...clock, ...shut].filter(Boolean);
+  const hooks = (info.failing_hooks ?? []).map((/** @type {any} */ one) => said(one.key, one.args, one.text));
+  const faults = [info.store_fault, info.compaction_fault, info.ids_fault, info.registry_fault, info.conf_fault, ...closed, ...clock, ...shut, ...hooks].filter(Boolean);
   const facts = [["version", info.version], ["started", `${wholeMoment(info.started_at)} (${span(Date.now() / 1000 - info.started_at)})`], ["conf", info.conf], ["folder", info.task_info]];
   return html`<section class="card stack"><h2>${t("admin.master")}</h2>
     <dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<div key=${name}><dt>${t(`admin.info.${name}`)}</dt><dd class="mono">${harmless(value)}</dd></div>`)}</dl>
