@@ -66,11 +66,13 @@ def end() -> None:
 
 
 class Visit:
-    """Somebody's visit to the console: `page` is Playwright's, `complaints` what the browser said against ours."""
+    """Somebody's visit to the console: `page` is Playwright's, `complaints` what the browser said against ours, `url`
+    what they type."""
 
-    def __init__(self, page: Page, console: Console) -> None:
+    def __init__(self, page: Page, console: Console, url: str = "") -> None:
         self.page = page
         self.console = console
+        self.url = url or console.url
         self.complaints: list[str] = []
         page.set_default_timeout(PATIENCE_MS)
         page.on("console", self._told)
@@ -82,7 +84,7 @@ class Visit:
 
     def sign_in(self, user: str = "root2", password: str = PASSWORD) -> None:
         """By name and password, through the page."""
-        self.page.goto(self.console.url)
+        self.page.goto(self.url)
         self.page.fill("input[name=user]", user)
         self.page.fill("input[name=password]", password)
         self.page.click("button[type=submit]")
@@ -91,11 +93,11 @@ class Visit:
     def go(self, path: str) -> None:
         """To a page, as one does who types its address; then what it asks for first has come."""
         try:
-            self.page.goto(f"{self.console.url}/{path}")
+            self.page.goto(f"{self.url}/{path}")
         except Error as error:  # an address of this machine came or went, which is no matter of the page's
             if "ERR_NETWORK_CHANGED" not in error.message:
                 raise
-            self.page.goto(f"{self.console.url}/{path}")
+            self.page.goto(f"{self.url}/{path}")
         self.page.wait_for_selector(".live.is-live")
         self.page.wait_for_selector("main :is(.page, .empty)")
         expect(self.page.locator("main [aria-busy=true]")).to_have_count(0)
@@ -115,9 +117,16 @@ class Visit:
 
 @contextmanager
 def visit(
-    browser: Browser, console: Console, *, size: tuple[int, int] = WIDE, language: str = "en", theme: Any = "light"
+    browser: Browser,
+    console: Console,
+    *,
+    url: str = "",
+    size: tuple[int, int] = WIDE,
+    language: str = "en",
+    theme: Any = "light",
 ) -> Iterator[Visit]:
-    """A browser of its own, as far as cookies and storage go. It fails where the browser complained."""
+    """A browser of its own, as far as cookies and storage go; `url`: another one than the console's, of a proxy before
+    it. It fails where the browser complained."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         locale=language,
@@ -125,7 +134,7 @@ def visit(
         ignore_https_errors=True,
         reduced_motion="reduce",
     )
-    made = Visit(context.new_page(), console)
+    made = Visit(context.new_page(), console, url)
     try:
         yield made
     finally:

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+from playwright.sync_api import Browser
 
 from tests.ports import free_ports
 from tests.rights import need_program
 from tests.system.lab import ROOT, Lab
 from tests.waiting import PATIENCE_S, until
+from tests.web.browser import visit
 from tests.web.console import PASSWORD, Console, Live
 from tests.web.websocket import websocket
 
@@ -41,6 +43,7 @@ http {{
 class Proxy(NamedTuple):
     """An nginx before a console. `url`: what a browser types; `trust`: whom it believes."""
 
+    console: Console
     url: str
     trust: ssl.SSLContext
 
@@ -68,7 +71,7 @@ def proxy(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]
         conf.write_text(_CONF.format(folder=folder, port=port, pem=pem, location=location), encoding="utf-8")
         server = subprocess.Popen(["/usr/sbin/nginx", "-c", str(conf)], stderr=subprocess.DEVNULL)
         try:
-            made = Proxy(f"https://localhost:{port}/muster", console.trust())
+            made = Proxy(console, f"https://localhost:{port}/muster", console.trust())
 
             def answers() -> bool:
                 with suppress(httpx.TransportError):
@@ -93,6 +96,26 @@ def test_somebody_signs_in_beneath_the_path_and_talks_to_the_master(proxy: Proxy
             assert page.ask("auth.whoami")["user"] == "ann"
             assert page.ask("subscribe", stream="nodes")["nodes"]
         assert browser.get(f"{proxy.url}/authority.pem").status_code == 200
+
+
+def test_the_pages_work_beneath_the_path_in_a_browser(proxy: Proxy, browser: Browser, lab: Lab) -> None:
+    (lab.folder / "data" / "here.txt").write_text("words", encoding="utf-8")
+    with visit(browser, proxy.console, url=proxy.url) as seen:
+        seen.sign_in()
+        for path in ("queue", "nodes/node0", "submit", "files/data", "environments", "me"):
+            seen.go(path)
+            assert seen.page.url == f"{proxy.url}/{path}"
+        seen.page.click("nav a[href='nodes']")
+        seen.page.wait_for_selector("td.of-name a")
+        assert seen.page.url == f"{proxy.url}/nodes"
+        seen.page.reload()
+        seen.page.click("td.of-name a")
+        seen.page.wait_for_selector(".node-head")
+        assert seen.page.url == f"{proxy.url}/nodes/node0"
+        seen.go("files/data/here.txt")
+        with seen.page.expect_download() as download:
+            seen.page.keyboard.press("d")
+        assert download.value.path().read_text(encoding="utf-8") == "words"
 
 
 def test_a_page_of_the_hosts_other_origins_is_refused_there_too(proxy: Proxy) -> None:
