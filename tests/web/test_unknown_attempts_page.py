@@ -32,6 +32,8 @@ def test_an_admin_adopts_one_ends_one_and_leaves_one_alone(browser: Browser, lab
             assert "Attempts of unknown origin" not in seen.texts("h2")
         with signed_in(browser, console) as seen:
             seen.go("nodes/node0")
+            said = seen.page.locator("td .warned code").first
+            assert said.evaluate("(one) => getComputedStyle(one).display") == "inline", "within its sentence"
             press(seen.page, adopted, "Adopt")
             seen.page.fill("dialog input", "ann")
             seen.page.click("dialog button.primary")
@@ -52,7 +54,7 @@ def test_an_admin_adopts_one_ends_one_and_leaves_one_alone(browser: Browser, lab
 
 
 def row(page: Page, launch: str) -> Locator:
-    return page.locator("tr", has_text=launch)
+    return page.locator("tr", has=page.locator("td:first-child code", has_text=launch))
 
 
 def press(page: Page, launch: str, what: str) -> None:
