@@ -135,7 +135,6 @@ export const WORDS = {
   oom_gpu_own: "退出码 {code}：显存不足：{total} MiB 中自身已占 {own} MiB，需要更大的 GPU（`--gpu-model`）、多块 GPU 或更小的 batch",
   oom_gpu_others: "退出码 {code}：显存不足：{total} MiB 中他人占用 {others} MiB：`muster retry` 可换处重试；`--gpu-mem` 可预留所需显存",
   oom_host: "退出码 {code}：内存不足（不是显存）：请减少 worker；`--mem` 可要求内存更大的节点",
-  shm_full: "退出码 {code}：共享内存（/dev/shm）已满：请减少 DataLoader 的 worker；管理员可扩大（`mount -o remount,size=… /dev/shm`）",
   disk_was_full: "退出码 {code}：磁盘已满或配额用尽：位置见日志；参见 `df -h` 和 `quota`",
   setup_failed: "退出码 {code}：准备命令（--setup）失败，因此命令没有运行（除非命令自身如此退出）：原因见日志。准备命令必须以状态 0 结束（失败无妨时加 `|| true`）",
   env_failed: "退出码 {code}：环境 {env} 在该节点不存在或无法激活（除非命令自身如此退出）：原因见日志",
@@ -162,7 +161,6 @@ export const WORDS = {
 
   idle: "自 {since:minute} 起空闲：其 GPU（{where:; }）没有工作，日志也没有输出",
   gpus_on_node: "节点 {node} 的 {numbers:, }",
-  share_outgrown: "{node} 的 GPU {gpu} 上已用 {used} MiB，超过分到的 {share} MiB，这块卡不再接新任务：下次请按此申请（`--gpu-mem`）",
   large_log: "日志已有 {size:size}；达到 {limit:size} 时任务将被终止（scheduler.log_bytes）",
   warnings: "{warnings:; }",
   folder_absent: "文件夹 {path}（尚）不存在：启动时若仍没有，任务将失败",
