@@ -187,7 +187,7 @@ class Session:
         silent = [test for test, what in watch.tests.items() if not what.outcome]
         if silent and len(failed) < MOST_FAILURES:
             self._red(f"{name}: {len(silent)} tests did not report, first {', '.join(silent[:3])}")
-        empty = set(each.files) - {test.partition("::")[0] for test in (*watch.tests, *watch.unselected)}
+        empty = set(each.files) - watch.files
         if empty and watch.tests:
             self._red(f"{name}: no test was found in {', '.join(sorted(empty))}")
 

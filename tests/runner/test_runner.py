@@ -301,6 +301,11 @@ def test_a_file_without_a_test_is_red_and_named(run_suite: RunSuite) -> None:
     said.line("RED stage B: no test was found in tests/real/test_renamed.py")
 
 
+def test_a_file_with_tests_that_only_make_soak_runs_is_no_file_without_a_test(run_suite: RunSuite) -> None:
+    said = run_suite({"real/test_long.py": f"import pytest\npytestmark = pytest.mark.soak\n{FINE}"})
+    assert said.code == 0, said
+
+
 def test_a_test_that_fails_and_then_passes_alone_is_named_and_green(run_suite: RunSuite, tmp_path: Path) -> None:
     text = f"""
 import pathlib

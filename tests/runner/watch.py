@@ -49,6 +49,8 @@ class Watch:
         self.tests: dict[str, Case] = {}
         self.unselected: dict[str, str] = {}
         """Tests that were found and not selected, with their layers, apart from those that only `make soak` runs."""
+        self.files: set[str] = set()
+        """The files in which a test was found, also those with tests that only `make soak` runs."""
         self.folder = folder
         self._spans: list[tuple[str, float, float]] = []
         self._reader = Reader(folder)
@@ -133,6 +135,7 @@ class Watch:
 
     def _collected(self, tests: list[tuple[str, str, str, str]]) -> None:
         for name, layer, fate, _ in tests:
+            self.files.add(name.partition("::")[0])
             if fate == "selected":
                 self.tests.setdefault(name, Case(layer))
             elif fate == "unselected":
