@@ -18,11 +18,13 @@ MOST = 128 << 10
 
 
 class Newcomer(WebSocketsSansIOProtocol):
-    """One connection, which is cut if it says too much too early."""
+    """One connection. Until its user is known it is heard up to `MOST`; what it says beyond has to wait."""
 
     def __init__(self, *parts: Any, **named: Any) -> None:
         super().__init__(*parts, **named)
         self._room: int | None = MOST
+        self._unheard = b""
+        """What came in the same read as the last byte that was heard: no more than the transport reads at a time."""
 
     def handle_connect(self, event: Request) -> None:
         """Let the application say when it is known."""
@@ -32,13 +34,22 @@ class Newcomer(WebSocketsSansIOProtocol):
             scope[KNOWN] = self._know
 
     def data_received(self, data: bytes) -> None:
-        """Take what was said, unless it is too much."""
-        if self._room is not None:
-            self._room -= len(data)
-            if self._room < 0:
-                self.transport.abort()
-                return
-        super().data_received(data)
+        """Take what was said, up to the bound."""
+        if self._room is None:
+            super().data_received(data)
+            return
+        heard, unheard = data[: self._room], data[self._room :]
+        self._room -= len(heard)
+        if heard:
+            super().data_received(heard)
+        if unheard:
+            self._unheard += unheard
+            self.transport.pause_reading()
 
     def _know(self) -> None:
         self._room = None
+        unheard, self._unheard = self._unheard, b""
+        if unheard:
+            super().data_received(unheard)
+            if not self.read_paused:
+                self.transport.resume_reading()

@@ -3,6 +3,7 @@ he is dropped, and a browser is served as if he were not there."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import ssl
@@ -34,6 +35,7 @@ BOUNDS = {
     "timely.MOST_SPEAKING_OF_ONE": MOST_OF_ONE,
     "timely.UNREAD_S": 1.0,
     "bodies.PATIENCE_S": 1.0,
+    "live.FIRST_S": 1.0,
 }
 
 
@@ -224,14 +226,46 @@ def test_a_websocket_of_a_stranger_holds_little_whatever_is_said_first(console: 
     with each_case() as cases:
         for first in (b"", b"\x81\x82\0\0\0\0{}"):
             with cases.case(f"after {first!r}"), line(console) as sock:
-                sock.sendall(
-                    "GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                    f"Origin: {console.url}\r\nSec-WebSocket-Version: 13\r\n"
-                    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
-                )
-                assert sock.recv(65536).startswith(b"HTTP/1.1 101")
+                _shake_hands(sock, console)
                 with pytest.raises((ConnectionError, ssl.SSLError)):
                     _say(sock, first + begin, 14 << 20)
+
+
+def test_a_page_may_say_much_in_the_moment_before_its_user_is_known(console: Console) -> None:
+    page = console.sign_in("root2")
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "auth.whoami", "params": {}}
+    said = (
+        _frame(json.dumps({"key": page.key})) + _frame(json.dumps(asked) + " " * (4 << 20)) + _frame(json.dumps(asked))
+    )
+    with line(console) as sock:
+        _shake_hands(sock, console, f"Cookie: {console.cookie}={page.half}")
+        sock.sendall(said)
+        answers = b""
+        while answers.count(b'"root2"') < 2:
+            said = sock.recv(65536)
+            assert said, answers
+            answers += said
+
+
+def _frame(text: str) -> bytes:
+    """A message as a browser sends it."""
+    return b"\x81\xff" + len(text).to_bytes(8, "big") + bytes(4) + text.encode()
+
+
+def _shake_hands(sock: ssl.SSLSocket, console: Console, *more: str) -> None:
+    """Open a WebSocket."""
+    words = (
+        "GET /live HTTP/1.1",
+        f"Host: localhost:{console.port}",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        f"Origin: {console.url}",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        *more,
+    )
+    sock.sendall("\r\n".join([*words, "", ""]).encode())
+    assert sock.recv(65536).startswith(b"HTTP/1.1 101")
 
 
 def _say(sock: ssl.SSLSocket, begin: bytes, size: int) -> None:
