@@ -34,7 +34,7 @@ from tests.desktop.client import request
 from tests.desktop.place import DesktopPlace
 from tests.master.in_process import DATA, Peer
 from tests.master.verbs.test_people import PASSWORD, People
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, settled
 
 OWNER = user_name(os.geteuid())
 NAMES = {"viewer": "vic", "user": "ann", "mentor": "mia", "admin": "amy"}
@@ -106,9 +106,10 @@ class LabOfMany:
         place.write_text(SECRET, encoding="utf-8")
         return path
 
-    def state(self) -> str:
-        """All that a call could change: tasks, people, what gives access, files."""
-        core = self.master.core
+    async def state(self) -> str:
+        """All that a call could change: tasks, people, what gives access, files. No call before changes it any more."""
+        core, engine = self.master.core, self.master.engine
+        await settled(lambda: engine.is_saved and not core.plan_needed, "what was asked before is planned and saved")
         kept: list[Any] = [
             list(core.tasks.values()),
             list(core.people.users.values()),

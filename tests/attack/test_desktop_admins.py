@@ -49,11 +49,11 @@ async def lab_with(
 
 
 async def check_not_let_in(lab: LabOfMany, who: str) -> None:
-    before = lab.state()
+    before = await lab.state()
     with pytest.raises(asyncio.IncompleteReadError):
         async with desktop_peer(lab, who):
             pass
-    assert lab.state() == before
+    assert await lab.state() == before
 
 
 @pytest.mark.parametrize("users", [True, False])
@@ -100,12 +100,12 @@ def test_who_is_to_be_an_admin_must_not_be_as_whom_desktop_clients_come_in(
                 "edit": ("user.edit", {"name": "ann", "changes": {"role": "admin"}}),
             }
             for name, (verb, said) in refused.items():
-                before = lab.state()
+                before = await lab.state()
                 code, why = (await lab.owner.refusal(verb, **said))[:2]
                 key = "desktop_client.user" if name == "add" else f"desktop_client.users.{PC}"
                 assert code == "conflict"
                 assert key in why
-                assert lab.state() == before, name
+                assert await lab.state() == before, name
             await lab.owner.call("user.add", name="desk")
             await lab.owner.call("user.edit", name="ann", changes={"role": "viewer", "display": "安"})
 

@@ -128,14 +128,14 @@ def test_nobody_files_or_gives_away_tasks_in_anothers_name(
         async with lab_of_many(tmp_path, monkeypatch) as lab:
             caller = Caller("token", who)
             peer = await lab.come_in(caller)
-            before = lab.state()
+            before = await lab.state()
             for name in (OUTSIDER, MEMBER, "amy", "nobody_at_all"):
                 for verb, command in (
                     ("task.submit", {"command": "true"}),
                     ("task.submit_batch", {"commands": ["true"]}),
                 ):
                     assert (await peer.refusal(verb, **command, **{"as": name}))[0] == "forbidden", (verb, name)
-            assert lab.state() == before
+            assert await lab.state() == before
             mine = lab.task(lab.name(caller))
             for task, owner in ((mine, OUTSIDER), (lab.task(OUTSIDER), lab.name(caller)), (lab.task(MEMBER), "mia")):
                 assert (await peer.refusal("task.edit", id=task, changes={"owner": owner}))[0] == "forbidden"
@@ -202,7 +202,7 @@ def test_a_desktop_client_gives_a_task_to_nobody_and_reaches_no_other_by_an_id_t
     async def story() -> None:
         async with lab_of_many(tmp_path, monkeypatch) as lab, desktop_peer(lab, "user") as peer:
             bobs = lab.task(OUTSIDER)
-            before = lab.state()
+            before = await lab.state()
             for spelled in (
                 f"{bobs:014d}",
                 str(bobs),
@@ -217,7 +217,7 @@ def test_a_desktop_client_gives_a_task_to_nobody_and_reaches_no_other_by_an_id_t
                     _, said = await peer.ask(mode, spelled)
                     assert SECRET not in str(said)
                 await peer.ask("change_task", form("false", task_id=spelled))
-            assert lab.state() == before
+            assert await lab.state() == before
             await peer.ask("add_task", {**form("true"), "owner": OUTSIDER, "user": OUTSIDER, "as": OUTSIDER})
             assert {task.owner for task in lab.master.core.tasks.values() if task.id > bobs} <= {"ann"}
 

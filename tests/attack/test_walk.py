@@ -362,14 +362,14 @@ def test_whose_a_thing_is_decides_and_whoever_is_refused_changes_and_sees_nothin
 
 async def check_object(lab: LabOfMany, peer: Peer, caller: Caller, thing: Object, call: Call) -> None:
     """Make the call: it is let in where the rules say so, and where not all is as it was."""
-    before = lab.state()
+    before = await lab.state()
     answer = await peer.answer(peer.ask(call.verb, **call.params))
     code = answer.get("error", {}).get("data", {}).get("code", "")
     is_in = call.is_in(answer["result"]) if "result" in answer else code not in HIDDEN
     told = f"{call.verb} {call.params} on {thing}, called by {caller}: {answer}"
     assert is_in == may_use(caller, call.verb, thing, call.whose), told
     if not is_in and call.verb != "task.cancel":
-        assert lab.state() == before, told
+        assert await lab.state() == before, told
         assert SECRET not in told
     elif is_in and call.verb not in QUEUED_ONLY:
         assert "result" in answer, told
@@ -422,7 +422,7 @@ def refused_to(patched: pytest.MonkeyPatch) -> list[MusterError]:
 
 async def check_request(lab: LabOfMany, peer: DesktopPeer, errors: list[MusterError], mode: str, info: Any) -> bool:
     """Ask; whether it was let in. Whoever is refused is told so, changes nothing and sees nothing."""
-    before = lab.state()
+    before = await lab.state()
     errors.clear()
     reply, said = await peer.ask(mode, info)
     refused = [error for error in errors if error.code in HIDDEN]
@@ -430,7 +430,7 @@ async def check_request(lab: LabOfMany, peer: DesktopPeer, errors: list[MusterEr
     assert SHAPES.get(reply, is_text)(said), (reply, said)
     if refused:
         assert (reply, said) == REQUESTS[mode].refuse(info, in_chinese(refused[0])), (mode, info)
-        assert lab.state() == before, (mode, info)
+        assert await lab.state() == before, (mode, info)
         assert SECRET not in str(said)
     return not refused
 

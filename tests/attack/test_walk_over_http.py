@@ -249,7 +249,7 @@ async def check_request(
     """Ask: it is let in where the rules say so, and where not all is as it was."""
     thing, call = about
     method, path, how = request
-    before = lab.state()
+    before = await lab.state()
     answer = await visitor.ask(method, path, **how)
     is_fine = answer.status_code < 400
     code = "" if is_fine else answer.json()["code"]
@@ -257,7 +257,7 @@ async def check_request(
     told = f"{method} {path} on {thing}, by {caller}: {answer.status_code} {answer.text}"
     assert is_in == may_use(caller, call.verb, thing, call.whose), told
     if not is_in and call.verb != "task.cancel":
-        assert lab.state() == before, told
+        assert await lab.state() == before, told
         assert SECRET not in answer.text
     elif is_in and call.verb not in QUEUED_ONLY:
         assert is_fine, told
