@@ -113,7 +113,7 @@ def check_shape(frame: bytes) -> None:
 def has_more_values(frame: bytes, most: int) -> bool:
     """Whether a frame of JSON has more than about `most` values: commas and opening brackets outside of texts. To parse
     millions of small ones takes seconds. This takes at most some tens of milliseconds, and mostly none."""
-    if sum(map(frame.count, (b",", b"[", b"{"))) <= most:
+    if len(frame) <= most or sum(map(frame.count, (b",", b"[", b"{"))) <= most:
         return False
     shape = frame.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_BEGINNINGS).replace(b'""', b"")
     outside, found = True, 0

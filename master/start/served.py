@@ -63,22 +63,22 @@ class Served:
         """conf.json, with the changes that took effect."""
         return self.followed.config
 
-    @property
+    @cached_property
     def root(self) -> str:
-        """The folder with all visible folders."""
+        """The folder with all visible folders. A running master keeps its folders (`conf_changes`)."""
         return str(self.config.root)
 
-    @property
+    @cached_property
     def conda(self) -> str:
         """The lab's conda."""
         return str(self.config.conda)
 
-    @property
+    @cached_property
     def log_folder(self) -> str:
         """The folder of the tasks' logs."""
         return str(self.config.train_logs)
 
-    @property
+    @cached_property
     def server_log(self) -> str:
         """The master's own log."""
         return str(self.config.server_log)

@@ -122,14 +122,15 @@ class TaskTable:
     def file(self, tasks: Sequence[Task], now: float, *, alike: bool = False) -> None:
         """New tasks, thousands at a time; they get their ids here. `alike`: as `BulkListener` says."""
         task_table, changed, moves, seq = self.tasks, self._pending.tasks, self._pending.moves, self._pending.seq
+        counts = self.counts
         for number, task in enumerate(tasks, self.next_id):
             task.id = number
             task.submitted_at = now
             task.seq = seq
             task_table[number] = changed[number] = task
             moves.append((task, None, task.state))
+            counts[task.state] += 1
         self.next_id += len(tasks)
-        self.counts.update(task.state for task in tasks)
         if alike:
             self._tell_filed(tasks)
             return
