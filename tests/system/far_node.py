@@ -5,7 +5,7 @@ Owns starting it as the printed steps do, and ending it with what it started.
 
 from __future__ import annotations
 
-import json
+import base64
 import os
 import signal
 import subprocess
@@ -63,12 +63,13 @@ class FarNode:
         """What the calling process wrote."""
         return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
 
-    def make_token(self, *words: str) -> dict[str, Any]:
-        """`muster node token far`; the agent is fetched, too."""
-        told: dict[str, Any] = json.loads(self.muster("node", "token", NAME, "--json", *words))
+    def make_token(self, action: str = "make") -> dict[str, Any]:
+        """As `muster node token far` does, with --rotate or --revoke for other actions; the agent is fetched, too."""
+        with self.lab.client() as client:
+            told = client.node_token(NAME, action)
+            if not self.archive.exists():
+                self.archive.write_bytes(base64.b64decode(client.call("node.archive", {})["content"]))
         self.token, self.authority = told["token"] or "", told["authority"]
-        if not self.archive.exists():
-            self.muster("node", "token", NAME, "--write", str(self.archive))
         return told
 
     def muster(self, *words: str) -> str:

@@ -126,7 +126,7 @@ def test_a_refused_token_ends_it_with_a_status_of_its_own(far: FarNode) -> None:
     assert "--new-token" in far.said
     far.start("--new-token")
     far.await_state("online")
-    far.make_token("--revoke")
+    far.make_token("revoke")
     assert far.process is not None
     assert ended(far.process) == REFUSED
 
@@ -136,7 +136,7 @@ def test_a_rotated_token_opens_and_the_old_connection_goes_on(far: FarNode) -> N
     far.start()
     far.await_state("online")
     old = far.token
-    told = far.make_token("--rotate")
+    told = far.make_token("rotate")
     assert told["token"] != old
     assert told["old_until"] is not None
     far.hang_up()
@@ -150,10 +150,10 @@ def test_a_token_that_is_given_while_the_agent_reports_is_taken_when_the_old_one
     far.make_token()
     first = far.start()
     far.await_state("online")
-    far.make_token("--rotate")
+    far.make_token("rotate")
     assert ended(far.start("--new-token")) == 0
     assert "takes the new token at its next call" in far.said
-    far.make_token("--rotate")  # the first one opens nothing any more, and whoever came in with it is put out
+    far.make_token("rotate")  # the first one opens nothing any more, and whoever came in with it is put out
     until("it dials in again", lambda: far.lab.server_log().count("its agent dialled in") == 2)
     far.await_state("online")
     assert first.poll() is None
@@ -164,7 +164,7 @@ def test_in_the_background_a_refused_token_is_told_where_it_was_typed(far: FarNo
     far.make_token()
     assert ended(far.start("--detach", token="abcd.wrong")) == REFUSED  # noqa: S106  (it opens nothing)
     assert "the token is refused" in far.said
-    far.make_token("--revoke")
+    far.make_token("revoke")
     far.type_steps()  # as they are printed for a machine that remembers a token of before
     far.await_state("online")
     far.end_callers()
@@ -182,7 +182,7 @@ def test_a_new_authority_of_the_same_lab_finds_its_tasks_again(far: FarNode) -> 
     shutil.rmtree(far.lab.task_info / "tls")
     far.lab.start()
     before = far.authority
-    far.make_token("--rotate")
+    far.make_token("rotate")
     assert far.authority != before
     far.start("--new-token")
     far.await_state("online")
@@ -325,7 +325,7 @@ def test_a_node_whose_machine_is_frozen_is_unreachable_and_keeps_its_gpus(
 
 
 def test_the_unit_that_it_prints_is_one(far: FarNode) -> None:
-    far.make_token()
+    far.muster("node", "token", NAME, "--write", str(far.archive))
     for kind in ("user", "system"):
         words = [sys.executable, str(far.archive), "report", "--node", NAME, "--unit", kind]
         done = subprocess.run(words, capture_output=True, text=True, check=True, env=far.lab.environment())
@@ -342,30 +342,30 @@ def test_what_the_command_prints_can_be_typed_as_it_stands(far: FarNode) -> None
     far.end_callers()
 
 
-@pytest.mark.parametrize(
-    ("at", "told"),
-    [
-        ("gate.example.org", "gate.example.org:{}"),
-        ("gate.example.org:7", "gate.example.org:7"),
-        ("fe80::1", "[fe80::1]:{}"),
-        ("[fe80::1]:7", "[fe80::1]:7"),
-        ("7:8", "7:8"),
-    ],
-)
-def test_how_the_machine_reaches_the_master_may_be_said(far: FarNode, at: str, told: str) -> None:
+PLACES = {
+    "gate.example.org": "gate.example.org:{}",
+    "gate.example.org:7": "gate.example.org:7",
+    "fe80::1": "[fe80::1]:{}",
+    "[fe80::1]:7": "[fe80::1]:7",
+    "7:8": "7:8",
+}
+
+
+def test_how_the_machine_reaches_the_master_may_be_said_and_a_place_that_is_none_makes_no_token(far: FarNode) -> None:
     known = far.lab.keys["socket_info"]["data_port"]
-    assert json.loads(far.muster("node", "token", NAME, "--json", "--at", at))["master"] == told.format(known)
-    far.make_token("--revoke")
-    steps = far.muster("node", "token", NAME, "--at", at)
-    assert f"--master {shlex.quote(told.format(known))} " in steps
-
-
-@pytest.mark.parametrize("at", [":7", "gate:seven", "gate:70000"])
-def test_a_place_that_is_none_makes_no_token(far: FarNode, at: str) -> None:
-    done = far.lab.muster("node", "token", NAME, f"--at={at}")
-    assert (done.returncode, "is not HOST" in done.stderr) == (1, True)
-    with far.lab.client() as client:
-        assert client.node_token(NAME)["token"]
+    with each_case() as cases:
+        for at in (":7", "gate:seven", "gate:70000"):
+            with cases.case(at):
+                done = far.lab.muster("node", "token", NAME, f"--at={at}")
+                assert (done.returncode, "is not HOST" in done.stderr) == (1, True)
+        for at, told in PLACES.items():
+            with cases.case(at):  # which would be refused where there is a token already
+                there = json.loads(far.muster("node", "token", NAME, "--json", "--at", at))["master"]
+                assert there == told.format(known)
+                far.make_token("revoke")
+                steps = far.muster("node", "token", NAME, "--at", at)
+                assert f"--master {shlex.quote(told.format(known))} " in steps
+                far.make_token("revoke")
 
 
 def test_without_tls_there_is_no_token_and_nothing_is_made(make_system_lab: Callable[..., Lab]) -> None:
