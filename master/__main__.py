@@ -3,6 +3,7 @@ meanwhile ends it at once, without a traceback."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ if __name__ == "__main__":
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # whoever started us may want it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # what is loaded stays, so there is no garbage in it; `command_line` enables it again
     from master.command_line import main
 
     sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,9 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from master.config.config import Config
 from master.core.attempts.launching import LaunchSettings
@@ -79,7 +81,7 @@ DRAFTS = "drafts.json"
 """In `task_info`: which drafts of uploads lie in people's folders, so that those nobody finished are removed."""
 
 
-class _Loaded(NamedTuple):
+class _Loaded(msgspec.Struct, frozen=True):
     """The queue and what belongs to it, before anything of the master runs."""
 
     nodes: tuple[NodeConfig, ...]

@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> int:
     command = _only_serving(arguments) or _parsed(arguments)
     try:
         if not isinstance(command, Serving):
+            gc.enable()
             return _run(command)
         _serve(command)
     except MusterError as error:
@@ -224,7 +225,6 @@ def _shell(conf: Path, node: str) -> int:
 
 
 def _serve(serving: Serving) -> None:
-    gc.disable()  # until all is loaded: what is, stays
     from master.app import main as serve  # noqa: PLC0415  (a wrong argument should be told without loading it all)
     from master.config.config import load_config  # noqa: PLC0415
     from master.durable.recovery import Permit  # noqa: PLC0415

@@ -26,7 +26,7 @@ class NewsFile(LogFile):
 
     def __init__(self, path: Path, group: int | None) -> None:
         super().__init__(path, group, size=BYTES)
-        self._size = 0 if self.stream is None else os.fstat(self.stream.fileno()).st_size
+        self._written = 0 if self.stream is None else os.fstat(self.stream.fileno()).st_size
 
     def write(self, lines: Sequence[str]) -> None:
         """These lines, in one go, made harmless. After `close` nothing is written."""
@@ -35,13 +35,13 @@ class NewsFile(LogFile):
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         data = "".join(f"{stamp} {harmless(line)}\n" for line in lines).encode("utf-8", "backslashreplace")
         try:
-            if self._size + len(data) > self.maxBytes:
-                self.doRollover()
-            self._size += os.write(self.stream.fileno(), data)
+            if self._written + len(data) > self.size:
+                self.rotate()
+            self._written += os.write(self.stream.fileno(), data)
         except OSError:
             self.handleError(logging.LogRecord("muster.news", logging.INFO, __file__, 0, stamp, None, None))
 
-    def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
+    def rotate(self) -> None:
         """Copy the full file to the first of the older ones, and begin anew in the same file."""
         import shutil  # noqa: PLC0415  (it takes its time to load, and a file is full once in months)
 
@@ -61,4 +61,4 @@ class NewsFile(LogFile):
             os.fchmod(fd, MODE)
             shutil.copyfileobj(news, copy)
         os.ftruncate(newest, 0)
-        self._size = 0
+        self._written = 0

@@ -21,8 +21,10 @@ from pathlib import Path
 from struct import Struct
 from threading import Lock
 from types import CodeType
-from typing import NamedTuple, cast
+from typing import cast
 from zlib import compress, crc32
+
+import msgspec
 
 _MAIN = b"""import signal
 import sys
@@ -77,7 +79,7 @@ class Pack:
             return self._made[name]
 
 
-class Archive(NamedTuple):
+class Archive(msgspec.Struct, frozen=True):
     """An agent, as two files. `version`: a digest of the sources alone (16 hex digits), so it is the same whichever
     Python the master has."""
 

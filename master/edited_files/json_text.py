@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 _DECODER = json.JSONDecoder()
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
-class Part(NamedTuple):
+class Part(msgspec.Struct, frozen=True):
     """A member of an object or an item of a list: where it begins, where its value begins, where it ends.
 
     `key` and `colon` (the colon with the blanks around it) are empty for an item.

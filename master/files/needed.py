@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from master.files.errors import shown
 from master.files.walk import MAX_LINKS, Spot
@@ -19,7 +20,7 @@ from wire.errors import ConflictError
 from wire.message import Message
 
 
-class Needed(NamedTuple):
+class Needed(msgspec.Struct, frozen=True):
     """A place by its whole path, and who needs it, as in "the logs of tasks lie there"."""
 
     path: str

@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from master.config.visible_folders import GROUP, USER, owned_parts
 
 Kind = Literal["all", "own", "group"]
@@ -26,7 +28,7 @@ class Who(NamedTuple):
     sees_all: bool = False
 
 
-class _Rule(NamedTuple):
+class _Rule(msgspec.Struct, frozen=True):
     """`parts`: names, or None where anything stands; `at`: the part that names the user or group; `exactly`: it is of
     the folder itself, and of nothing in it."""
 

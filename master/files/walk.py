@@ -10,7 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from master.files.owners import Sight
 
@@ -20,7 +22,7 @@ ITSELF = b"."
 MAX_LINKS = 40
 
 
-class Spot(NamedTuple):
+class Spot(msgspec.Struct, frozen=True):
     """A path, taken apart: the visible folder, and the names beneath it. `text` is the path in its plainest form."""
 
     visible: str
@@ -33,7 +35,7 @@ class Spot(NamedTuple):
         return (*names_of(self.visible), *self.names)
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """A place: an open folder and a name in it (ITSELF: the folder). The name may belong to nothing yet. `above`: the
     names of the folder, from the visible one on, links followed; known where somebody may not see everything."""
 

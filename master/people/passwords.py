@@ -14,7 +14,8 @@ import re
 import secrets
 import unicodedata
 from base64 import b64decode, b64encode
-from typing import NamedTuple
+
+import msgspec
 
 from master.people.workers import Workers
 from wire.message import Message
@@ -37,7 +38,7 @@ _PHC = re.compile(
 )
 
 
-class Cost(NamedTuple):
+class Cost(msgspec.Struct, frozen=True):
     """The cost of a hash, and the lengths of its parts, in bytes."""
 
     memory_kib: int = 19 << 10
@@ -54,7 +55,7 @@ class Cost(NamedTuple):
 TODAY = Cost()
 
 
-class Checked(NamedTuple):
+class Checked(msgspec.Struct, frozen=True):
     """Whether the password is right. `rehash`: a hash of today's cost to be kept from now on, where the one that is
     kept has another."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import grp
-import logging.handlers
+import logging
 import os
 import pwd
 import stat
@@ -150,16 +150,21 @@ def _check(found: os.stat_result, above: os.stat_result) -> None:
         raise PermissionError(errno.EPERM, f"{user_name(found.st_uid)} has laid something there: remove it")
 
 
-class LogFile(logging.handlers.RotatingFileHandler):
+class LogFile(logging.FileHandler):
     """A rotated log that its group may read, on a disk that may be full: said once where somebody may see it, never
     line by line with a traceback. All is done in the open folder of the log, so changed names above it lead nowhere
-    else. `group`: None leaves it to the folder."""
+    else. `group`: None leaves it to the folder; `size`: a file has at most so many bytes.
+
+    The standard library has a handler that rotates. Of it nothing would be left here but the names, and its module
+    loads several others at each start.
+    """
 
     _told = False
 
     def __init__(self, path: Path, group: int | None, *, size: int = BYTES) -> None:
         self._group = group
-        super().__init__(path, maxBytes=size, backupCount=FILES, encoding="utf-8")
+        self.size = size
+        super().__init__(path, encoding="utf-8")
         with suppress(OSError), self.folder() as folder:
             for number in range(1, FILES + 1):  # those of an earlier version were open to all
                 self._close_to_others(self.older(number), folder)
@@ -180,11 +185,27 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
     def shift(self, folder: int, *, least: int) -> None:
         """Give each older one from this number on the next number; the last one is gone."""
-        for number in range(self.backupCount - 1, least - 1, -1):
+        for number in range(FILES - 1, least - 1, -1):
             with suppress(FileNotFoundError):
                 os.rename(self.older(number), self.older(number + 1), src_dir_fd=folder, dst_dir_fd=folder)
 
-    def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record, into a new file if this one would be larger than it may be."""
+        try:
+            if self._is_full(record):
+                self.rotate()
+        except Exception:  # noqa: BLE001  (as in the base class: what a log does must not end what is logged)
+            self.handleError(record)
+        else:
+            super().emit(record)
+
+    def _is_full(self, record: logging.LogRecord) -> bool:
+        if self.stream is None:
+            self.stream = self._open()
+        info = os.fstat(self.stream.fileno())
+        return stat.S_ISREG(info.st_mode) and info.st_size + len(self.format(record)) + 1 >= self.size
+
+    def rotate(self) -> None:
         """Begin a new file."""
         try:
             with self.folder() as folder:
@@ -199,7 +220,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
     def go_on(self, error: OSError) -> None:
         """No new file could be begun: let the lines go on in this one, and try again once as much more is written."""
-        self.maxBytes *= 2
+        self.size *= 2
         self._tell(f"has not been rotated: {error.strerror}; it grows on")
 
     def _open(self) -> TextIOWrapper:

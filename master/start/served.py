@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from master.config.config import Config
 from master.core.people.run_as import RunAs
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from master.people.directory import Directory
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(msgspec.Struct, frozen=True, dict=True):
     """`started_at`: seconds since the epoch; `stop` ends the master soon, and tasks run on; `stalls`: the measurements
     of the loop, None if nobody measures; `failing_hooks`: since when which hooks fail."""
 

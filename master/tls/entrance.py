@@ -12,6 +12,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 log = logging.getLogger("muster.ports")
 
@@ -70,7 +71,7 @@ class Listener:
 
 async def listen(address: str, port: int, backlog: int, receive: Callable[[socket.socket], None]) -> Listener:
     """Open a port on each address that `address` stands for. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(
+    found = _numeric(address, port) or await asyncio.get_running_loop().getaddrinfo(
         address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     sockets: list[socket.socket] = []
@@ -89,6 +90,16 @@ async def listen(address: str, port: int, backlog: int, receive: Callable[[socke
             sock.close()
         raise
     return Listener(sockets, backlog, receive)
+
+
+def _numeric(address: str, port: int) -> list[Any]:
+    """Look up an address that is no name: no server is asked, so it needs no thread. The address is given as bytes: for
+    text the interpreter would first load a codec for names, which takes longer than to open the port."""
+    try:
+        flags = socket.AI_PASSIVE | socket.AI_NUMERICHOST
+        return socket.getaddrinfo(address.encode() or None, port, type=socket.SOCK_STREAM, flags=flags)
+    except socket.gaierror:
+        return []
 
 
 def first_byte(sock: socket.socket) -> int | None:

@@ -15,7 +15,9 @@ import ssl
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
+
+import msgspec
 
 from master.config.config import Config
 from master.tls.brought import Brought
@@ -40,7 +42,7 @@ _ANY = ("", "0.0.0.0", "::")  # noqa: S104  (names of it, nothing is bound here)
 asyncio.sslproto.SSLProtocol.max_size = READ_BYTES
 
 
-class Told(NamedTuple):
+class Told(msgspec.Struct, frozen=True):
     """The state of the certificate, for people. `authority`: its fingerprint; `ends`: when the certificate, or one
     above it, does. Both are None as long as there is none."""
 

@@ -224,7 +224,7 @@ def replace_conf(folder: Path) -> None:
 
 def rotate(folder: Path) -> None:
     news = NewsFile(folder / "news.log", None)
-    news.maxBytes = 10
+    news.size = 10
     news.write(["a line that is long enough"])
     news.close()
 

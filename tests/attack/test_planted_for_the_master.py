@@ -114,7 +114,7 @@ def test_no_older_log_that_is_a_link_has_what_it_leads_to_changed(theirs: Path, 
 def test_the_news_are_copied_into_no_file_to_which_a_link_leads(theirs: Path, tmp_path: Path) -> None:
     path = theirs / "news.log"
     news = NewsFile(path, None)
-    news.maxBytes = 100
+    news.size = 100
     lay_link(theirs / "news.log.1", tmp_path / "none")  # of one that is there the rotation makes an older one
     news.write(["a" * 60])
     followed = path.stat().st_ino
@@ -258,7 +258,7 @@ def opened(kind: str, path: Path) -> LogFile:
     if kind == "log":
         return LogFile(path, None, size=400)
     news = NewsFile(path, None)
-    news.maxBytes = 400
+    news.size = 400
     return news
 
 

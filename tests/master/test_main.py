@@ -16,7 +16,8 @@ from tests.conftest import LabMaker
 
 ROOT = Path(__file__).parents[2]
 NOT_WAITED_FOR = (
-    "argparse", "ctypes", "cryptography", "paramiko", "master.files.log_reader", "master.files.log_file",
+    "argparse", "ctypes", "cryptography", "dataclasses", "logging.handlers", "paramiko", "pickle",
+    "master.files.log_reader", "master.files.log_file",
     "master.files.jail", "master.helpers.program", "master.people.directory", "master.people.ldap",
     "master.verbs.tables",
 )  # fmt: skip
@@ -110,3 +111,16 @@ def test_whoever_restarts_a_master_does_not_wait_for_what_is_loaded_soon_after_o
     )
     said = subprocess.run([sys.executable, "-I", "-c", script], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.split() == ["1", "True"]
+
+
+@pytest.mark.real
+def test_no_garbage_is_looked_for_while_a_master_loads(make_lab: LabMaker) -> None:
+    script = (
+        f"import gc, runpy, sys; sys.path.insert(0, {str(ROOT)!r}); "
+        f"sys.argv = ['master', '--conf', {str(make_lab(nonsense=1))!r}]\nlooked = []\n"
+        "gc.callbacks.append(lambda phase, _: looked.append(phase) if 'wire.errors' in sys.modules else None)\n"
+        "try: runpy.run_module('master', run_name='__main__')\n"
+        "except SystemExit: print('master.app' in sys.modules, looked)"
+    )
+    said = subprocess.run([sys.executable, "-I", "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.split() == ["True", "[]"]

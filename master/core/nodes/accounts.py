@@ -8,7 +8,6 @@ nothing of its account is there any more, it is forgotten again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -31,7 +30,7 @@ class AccountAgent(msgspec.Struct):
     resting: Message | None = None
 
 
-class Gate(NamedTuple):
+class Gate(msgspec.Struct, frozen=True):
     """`logins`: accounts of owners, in pairs; `closed`: those over which nothing can be started now; `run_as`: as in
     `Accounts`."""
 

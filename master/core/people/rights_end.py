@@ -7,7 +7,8 @@ the latest time that is written down (`clock`). Somebody looks every few seconds
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
+
+import msgspec
 
 from master.core.nodes.notes import Notes
 from master.core.outcome import Pending
@@ -16,7 +17,7 @@ from master.core.people.owners import Owners
 from master.core.people.people import People
 
 
-class Accepted(NamedTuple):
+class Accepted(msgspec.Struct, frozen=True):
     """The changes that an accepted clock made. `was`: the latest time before (seconds since the epoch). `ended`: how
     many tokens, log-ins and links had ended by then and are not revived. `users`: the names of those whose time is not
     over after all; `tasks`: of theirs those that wait again."""

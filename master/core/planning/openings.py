@@ -8,7 +8,8 @@ are, few ways are told: the soonest, and of the other kinds one for all nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from master.core.nodes.facts import NodeState
 from master.core.nodes.inventory import NAMES, Inventory, obstacle
@@ -25,7 +26,7 @@ FEW = 3
 _NEVER = float("inf")
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     """A node that could take the task: the tasks that have to end before, and when that is expected (infinite: nobody
     knows)."""
 

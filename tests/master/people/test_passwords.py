@@ -79,7 +79,7 @@ def test_what_is_kept_is_argon2id_at_todays_cost_with_a_salt_of_its_own() -> Non
     one, other = told(story, TODAY)
     assert re.fullmatch(r"\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}", one, re.ASCII)
     assert one.split("$")[4] != other.split("$")[4]
-    assert cost_of(one) == TODAY == (19 * 1024, 2, 1, 16, 32)
+    assert cost_of(one) == TODAY == Cost(19 * 1024, 2, 1, 16, 32)
 
 
 def test_the_right_password_is_right_and_any_other_is_wrong() -> None:

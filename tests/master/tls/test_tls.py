@@ -20,7 +20,8 @@ from master.ports import connection
 from master.ports.hub import NODES, TASKS
 from master.tls import policy
 from master.tls.certificates import CERTIFICATE_DAYS, RENEW_DAYS, OwnCertificates
-from master.tls.policy import Tls, is_loopback, listens_outside, our_names
+from master.tls.entrance import listen
+from master.tls.policy import Tls, Told, is_loopback, listens_outside, our_names
 from master.tls.shown import context_of
 from tests.faults import fault_in
 from tests.leaps import Leap
@@ -141,7 +142,7 @@ def test_nothing_is_made_before_somebody_speaks_tls(tmp_path: Path) -> None:
         async with InProcess(tmp_path) as master:
             await (await master.peer()).call("server.info")
             assert not (tmp_path / "task_info" / "tls").exists()
-            assert master.tls.told(NOW) == ("own", None, None, ())
+            assert master.tls.told(NOW) == Told("own", None, None, ())
             await (await encrypted(master)).call("server.info")
             assert master.tls.told(NOW).authority == fingerprint(master.tls.authority())
 
@@ -384,3 +385,24 @@ def test_with_tls_off_everybody_speaks_plain_text_and_tls_is_told_apart(
 
 def test_each_connection_costs_a_small_buffer_only() -> None:
     assert asyncio.sslproto.SSLProtocol.max_size == policy.READ_BYTES
+
+
+# -- the ports ------------------------------------------------------------------------------------------------
+
+
+def test_no_thread_is_started_to_look_up_an_address_that_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", None)
+        for address in ("127.0.0.1", "::1", ""):
+            (await listen(address, 0, 1, socket.socket.close)).close()
+
+    asyncio.run(story())
+
+
+def test_an_address_that_is_a_name_is_looked_up() -> None:
+    async def story() -> None:
+        (await listen("localhost", 0, 1, socket.socket.close)).close()
+        with pytest.raises(OSError, match=r"\S"):
+            await listen("no-such-name.invalid", 0, 1, socket.socket.close)
+
+    asyncio.run(story())
