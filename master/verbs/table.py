@@ -39,6 +39,8 @@ NOUNS = (
 """The nouns that verbs begin with, in the order in which they are listed; each has a file in `tables/`."""
 
 
+CALM_S = 5.0
+"""So long after the start only what is asked for is loaded: meanwhile clients come back, and nodes are connected to."""
 PAUSE_S = 0.05
 """Between two nouns that are loaded before anybody asks for them: an iteration of the loop each, and time for waiting
 callers."""
@@ -65,6 +67,7 @@ class Table(Mapping[str, Verb]):
 
     async def load_all(self) -> None:
         """Load what is not loaded yet, a noun at a time, so that no call has to wait for it later."""
+        await asyncio.sleep(CALM_S)
         for noun in NOUNS:
             await asyncio.sleep(PAUSE_S)
             self.of(noun)
