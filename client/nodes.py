@@ -98,24 +98,32 @@ class NodeVerbs(Caller):
         return attempts
 
     def adopt_attempt(
-        self, name: str, launch_id: str, gpus: Iterable[int] | None = None, *, owner: str | None = None
+        self,
+        name: str,
+        launch_id: str,
+        gpus: Iterable[int] | None = None,
+        *,
+        owner: str | None = None,
+        account: str | None = None,
     ) -> Task:
         """Make such an attempt a task again. `gpus` (indices): which it has, where nobody knows; `owner`: the user
-        whose task it is."""
-        params: dict[str, Any] = {"name": name, "launch_id": launch_id}
+        whose task it is; `account`: as which it runs, where agents of several accounts say that they have it."""
+        params = _attempt(name, launch_id, account)
         params |= {} if gpus is None else {"gpus": list(gpus)}
         params |= {} if owner is None else {"owner": owner}
         task: Task = self.call("node.adopt", params, repeatable=False)
         return task
 
-    def end_attempt(self, name: str, launch_id: str) -> UnknownAttempt:
-        """Have such an attempt ended; it is listed until its node says that it is over."""
-        attempt: UnknownAttempt = self.call("node.end_attempt", {"name": name, "launch_id": launch_id})
+    def end_attempt(self, name: str, launch_id: str, *, account: str | None = None) -> UnknownAttempt:
+        """Have such an attempt ended; it is listed until its node says that it is over. `account`: as for
+        `adopt_attempt`."""
+        attempt: UnknownAttempt = self.call("node.end_attempt", _attempt(name, launch_id, account))
         return attempt
 
-    def dismiss_attempt(self, name: str, launch_id: str) -> UnknownAttempt:
-        """Leave such an attempt alone, and let it hold no GPU but those on which it is seen to compute."""
-        attempt: UnknownAttempt = self.call("node.dismiss_attempt", {"name": name, "launch_id": launch_id})
+    def dismiss_attempt(self, name: str, launch_id: str, *, account: str | None = None) -> UnknownAttempt:
+        """Leave such an attempt alone, and let it hold no GPU but those on which it is seen to compute. `account`: as
+        for `adopt_attempt`."""
+        attempt: UnknownAttempt = self.call("node.dismiss_attempt", _attempt(name, launch_id, account))
         return attempt
 
     def stop_agents(self, nodes: Iterable[str] = ()) -> AgentsDone:
@@ -133,3 +141,8 @@ class NodeVerbs(Caller):
     def _agents(self, method: str, nodes: Iterable[str], *, repeatable: bool = True) -> AgentsDone:
         done: AgentsDone = self.call(method, {"nodes": list(nodes)}, repeatable=repeatable)
         return done
+
+
+def _attempt(name: str, launch_id: str, account: str | None) -> dict[str, Any]:
+    """Return the parameters that say which attempt is meant; older masters know no account."""
+    return {"name": name, "launch_id": launch_id, **({} if account is None else {"account": account})}

@@ -14,28 +14,34 @@ from master.verbs.nodes import OneNode
 from wire.errors import NotFoundError, StorageError
 
 LaunchId = Annotated[str, Meta(min_length=1, max_length=256, examples=["12.1.5f0c2a9b"])]
+Account = Annotated[str, Meta(max_length=64, examples=["li2"])]
 Gpus = Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=1024)]
 
 
 class EndAttempt(OneNode, forbid_unknown_fields=True):
-    """node.end_attempt: `name`: the node; `launch_id`: which attempt there."""
+    """node.end_attempt: `name`: the node; `launch_id`: which attempt there; `account`: as which it runs, as
+    node.attempts tells it, where agents of several accounts say that they have it."""
 
     launch_id: LaunchId
+    account: Account | None = None
 
 
 class DismissAttempt(OneNode, forbid_unknown_fields=True):
-    """node.dismiss_attempt: `name`: the node; `launch_id`: which attempt there."""
+    """node.dismiss_attempt: `name`: the node; `launch_id`: which attempt there; `account`: as for node.end_attempt."""
 
     launch_id: LaunchId
+    account: Account | None = None
 
 
 class Adopt(OneNode, forbid_unknown_fields=True):
     """node.adopt: `name`: the node; `launch_id`: which attempt there; `gpus`: by index those that it has, where nobody
-    knows; `owner`: the user whose task it is, without that the one as whose account it runs, or else the caller."""
+    knows; `owner`: the user whose task it is, without that the one as whose account it runs, or else the caller;
+    `account`: as for node.end_attempt."""
 
     launch_id: LaunchId
     gpus: Gpus | None = None
     owner: str | None = None
+    account: Account | None = None
 
 
 class UnknownAttemptView(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +75,18 @@ def of_node(context: Context, params: OneNode) -> list[UnknownAttemptView]:
 def end(context: Context, params: EndAttempt) -> UnknownAttemptView:
     """Have such an attempt ended; it keeps its GPUs until its node says that it is over."""
     core = context.core
-    one = context.change(lambda: core.end_unknown(params.name, params.launch_id, context.user), grows=False)
+    one = context.change(
+        lambda: core.end_unknown(params.name, params.launch_id, context.user, params.account), grows=False
+    )
     return _view(params.name, one)
 
 
 def dismiss(context: Context, params: DismissAttempt) -> UnknownAttemptView:
     """Leave such an attempt alone, and let it hold no GPU but those on which it is seen to compute."""
     core = context.core
-    one = context.change(lambda: core.dismiss_unknown(params.name, params.launch_id, context.user), grows=False)
+    one = context.change(
+        lambda: core.dismiss_unknown(params.name, params.launch_id, context.user, params.account), grows=False
+    )
     return _view(params.name, one)
 
 
@@ -93,6 +103,7 @@ async def adopt(context: Context, params: Adopt) -> TaskView:
             now=context.now,
             log_folder=str(context.master.log_folder),
             owner=params.owner,
+            account=params.account,
             is_archived=is_archived,
         )
     )
@@ -118,7 +129,7 @@ def _view(node: str, one: UnknownAttempt) -> UnknownAttemptView:
         launch_id=one.launch_id,
         task=task_of(one.launch_id),
         name=one.name,
-        account=one.run_as or one.login,
+        account=one.account,
         gpus=None if one.gpus is None else list(one.gpus),
         pid=one.pid or None,
         started_at=one.started_at,

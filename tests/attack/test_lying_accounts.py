@@ -3,6 +3,7 @@ that account's tasks, and about nobody else's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from master.core.effects import Kill
 from master.core.tasks.task import Task, TaskState
 from tests.master.core.nodes.test_accounts import lab_with, up
 from tests.master.core.small_core import submit
+from wire.errors import ConflictError, NotFoundError
 
 LIS, WANGS = 3, 4
 
@@ -65,6 +67,26 @@ def test_its_own_is_adopted_as_the_task_that_waits_for_it(core: Core) -> None:
     task = adopt(core, tell(core, LIS))
     assert task is core.tasks[LIS]
     assert task.state is TaskState.RUNNING
+
+
+def test_of_two_agents_with_one_attempt_nobody_acts_on_the_wrong_one(core: Core) -> None:
+    launch = tell(core, LIS)
+    core.reconcile("a", [Seen(launch, 6.0, pid=9, pid_start=10, gpus="1", log="/logs/3.log")], 6.0)  # the node's own
+    actions: dict[str, Callable[..., Any]] = {
+        "adopt": lambda **which: core.adopt("a", launch, None, by="ada", now=9.0, log_folder="/logs", **which),
+        "end": lambda **which: core.end_unknown("a", launch, "ada", **which),
+        "dismiss": lambda **which: core.dismiss_unknown("a", launch, "ada", **which),
+    }
+    for name, act in actions.items():
+        with pytest.raises(ConflictError, match=r'li2 and ""') as refused:
+            act()
+        assert refused.value.key == "unknown_is_several", name
+        with pytest.raises(NotFoundError):
+            act(account="deng2")
+    assert core.end_unknown("a", launch, "ada", "").login == ""
+    assert Kill("a", launch) in core.take_outcome().effects  # type: ignore[union-attr]
+    assert core.adopt("a", launch, None, by="ada", now=9.0, log_folder="/logs", account="li2") is core.tasks[LIS]
+    assert core.tasks[LIS].allocation[0].login == "li2"
 
 
 def test_it_closes_the_node_to_nobody_else(core: Core) -> None:

@@ -89,6 +89,10 @@ ERRORS: dict[str, str] = {
         "node {node} has no attempt {launch} of unknown origin: `muster node attempts {node:quoted}` lists those that "
         "it has"
     ),
+    "unknown_is_several": (
+        "the agents of several accounts on node {node} say that they have attempt {launch} (as {accounts: and }): say "
+        "which is meant with --account NAME"
+    ),
     "unknown_is_ending": "attempt {launch} is to end, for {by} said so",
     "unknown_not_begun": "attempt {launch} on {node} has not begun yet: look again in a moment, or end it",
     "unknown_has_owner": "attempt {launch} is of task {id}, which is in the queue and is of {owner}: leave --owner out",

@@ -56,14 +56,16 @@ class Adoption:
         now: float,
         log_folder: str,
         owner: str | None = None,
+        account: str | None = None,
         is_archived: bool = False,
     ) -> Task:
         """The task that it is from now on. `gpus`: which it has, where nobody knows; `owner`: the user whose task it
-        is, None for the one whose account it has; `is_archived`: the monthly files hold a task of its id. Raises
+        is, None for the one whose account it has; `account`: as which it runs, where agents of several accounts say
+        that they have it; `is_archived`: the monthly files hold a task of its id. Raises
         NotFoundError, ConflictError."""
         named = None if owner is None else self._people.find(owner).name
         node = self._nodes.find(name)
-        one = self._unknown.find(name, launch_id)
+        one = self._unknown.find(name, launch_id, account)
         held = self._gpus(node, one, gpus)
         part = self._part(node, one, held)
         started_at = sane(one.started_at or now, 0.0, now, self._nodes.clock_of(name))

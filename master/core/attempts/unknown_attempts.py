@@ -59,6 +59,11 @@ class UnknownAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     is_given_up: bool = False
     dismissed_by: str = ""
 
+    @property
+    def account(self) -> str:
+        """As which it runs; "": as the node's own agent."""
+        return self.run_as or self.login
+
 
 class UnknownAttempts:
     """By node, and there by the account of the agent and the launch id."""
@@ -92,12 +97,16 @@ class UnknownAttempts:
         found = (one for one in self._of.get(name, {}).values() if not one.is_given_up)
         return sorted(found, key=lambda one: (one.started_at or one.since, one.launch_id))
 
-    def find(self, name: str, launch_id: str) -> UnknownAttempt:
-        """One on a node. Raises NotFoundError."""
-        for one in self.on(name):
-            if one.launch_id == launch_id:
-                return one
-        raise NotFoundError(Message("no_unknown_attempt", launch=launch_id, node=name))
+    def find(self, name: str, launch_id: str, account: str | None = None) -> UnknownAttempt:
+        """One on a node. The agents of several accounts may say that they have an attempt of one launch id, and one of
+        them lies: then `account` has to say which is meant. Raises NotFoundError, ConflictError."""
+        found = [one for one in self.on(name) if one.launch_id == launch_id and account in (None, one.account)]
+        if not found:
+            raise NotFoundError(Message("no_unknown_attempt", launch=launch_id, node=name))
+        if len(found) > 1:
+            accounts = tuple(one.account or '""' for one in found)  # as --account takes it
+            raise ConflictError(Message("unknown_is_several", launch=launch_id, node=name, accounts=accounts))
+        return found[0]
 
     def show(self) -> None:
         """Let every node hold what it should: some may have come, and some gone."""
@@ -148,18 +157,19 @@ class UnknownAttempts:
 
     # -- what admins decide -----------------------------------------------------------------------------------
 
-    def end(self, name: str, launch_id: str, by: str) -> UnknownAttempt:
-        """Have one ended; it keeps its GPUs until its agent says that it is over. Raises NotFoundError."""
+    def end(self, name: str, launch_id: str, by: str, account: str | None = None) -> UnknownAttempt:
+        """Have one ended; it keeps its GPUs until its agent says that it is over. `account`: as in `find`. Raises
+        NotFoundError, ConflictError."""
         self._nodes.find(name)
-        one = replace(self.find(name, launch_id), ended_by=by)
+        one = replace(self.find(name, launch_id, account), ended_by=by)
         self._change(name, one)
         self._pending.effect(Kill(name, launch_id, one.login))
         return one
 
-    def dismiss(self, name: str, launch_id: str, by: str) -> UnknownAttempt:
-        """Let one hold nothing, and leave it alone. Raises NotFoundError, ConflictError."""
+    def dismiss(self, name: str, launch_id: str, by: str, account: str | None = None) -> UnknownAttempt:
+        """Let one hold nothing, and leave it alone. `account`: as in `find`. Raises NotFoundError, ConflictError."""
         self._nodes.find(name)
-        one = self.find(name, launch_id)
+        one = self.find(name, launch_id, account)
         if one.ended_by:
             raise ConflictError(Message("unknown_is_ending", launch=launch_id, by=one.ended_by))
         one = replace(one, dismissed_by=by)

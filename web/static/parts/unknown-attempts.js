@@ -44,7 +44,7 @@ export function UnknownAttempts({ node }) {
         ${found.map((one) => {
           const launch = quoted(one.launch_id);
           const line = `muster node attempts ${quoted(node.name)}`;
-          return html`<tr key=${one.launch_id}>
+          return html`<tr key=${`${one.launch_id} ${one.account}`}>
             <td class="whole"><code>${harmless(one.launch_id)}</code></td>
             <td>${harmless(one.name)}</td>
             <td class="whole">${harmless(one.account)}</td>
@@ -70,7 +70,7 @@ async function adopt(node, one) {
   const more = gpus ? ` --gpu ${gpus}` : "";
   const owner = await askText({ title, label: t("unknown.adopt.owner"), confirm: t("unknown.adopt"), isOptional: true, command: (text) => `${line}${more}${text && ` --owner ${quoted(text)}`}` });
   if (owner === null) return null;
-  const task = await live.call("node.adopt", { name: node, launch_id: one.launch_id, ...(gpus ? { gpus: gpus.split(",").map(Number) } : {}), ...(owner ? { owner } : {}) });
+  const task = await live.call("node.adopt", { name: node, launch_id: one.launch_id, account: one.account, ...(gpus ? { gpus: gpus.split(",").map(Number) } : {}), ...(owner ? { owner } : {}) });
   return t("unknown.adopt.done", { task: task.id, owner: harmless(task.owner) });
 }
 
@@ -89,6 +89,6 @@ async function settled(node, one, what, verb) {
   const launch = harmless(one.launch_id);
   const command = `muster node attempts ${quoted(node)} --${what} ${quoted(one.launch_id)}`;
   if (!(await askFor({ title: t(`unknown.${what}.ask`, { launch }), text: t(`unknown.${what}.text`), command, confirm: t(`unknown.${what}`), destroys: what === "end" }))) return null;
-  await live.call(verb, { name: node, launch_id: one.launch_id });
+  await live.call(verb, { name: node, launch_id: one.launch_id, account: one.account });
   return t(`unknown.${what}.done`, { launch });
 }

@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--dismiss", metavar="LAUNCH", help="leave this one alone, and let others have its GPUs")
     node_each.add_gpu(parser, "with --adopt: the GPUs that it has, where nobody can say which")
     parser.add_argument("--owner", metavar="NAME", help="with --adopt: the user whose task it is")
+    parser.add_argument("--account", metavar="NAME", help="which one, where the agents of several accounts have it")
     by_name.add_yes(parser)
 
 
@@ -46,6 +47,8 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         parser.error("--gpu goes with --adopt")
     if options.owner is not None and not options.adopt:
         parser.error("--owner goes with --adopt")
+    if options.account is not None and not (options.adopt or options.end or options.dismiss):
+        parser.error("--account goes with --adopt, --end or --dismiss")
 
 
 def run(context: Context) -> int:
@@ -68,7 +71,8 @@ def run(context: Context) -> int:
 
 
 def _adopt(context: Context, name: str, launch_id: str) -> int:
-    task = context.client.adopt_attempt(name, launch_id, context.options.gpus, owner=context.options.owner)
+    options = context.options
+    task = context.client.adopt_attempt(name, launch_id, options.gpus, owner=options.owner, account=options.account)
     if context.json:
         context.print_json(task)
     else:
@@ -80,7 +84,7 @@ def _end(context: Context, name: str, launch_id: str) -> int:
     shown = f"attempt {harmless(launch_id)} on node {harmless(name)}"
     if not by_name.agreed(context, f"End {shown}?"):
         return 1
-    one = context.client.end_attempt(name, launch_id)
+    one = context.client.end_attempt(name, launch_id, account=context.options.account)
     if context.json:
         context.print_json(one)
     else:
@@ -92,7 +96,7 @@ def _dismiss(context: Context, name: str, launch_id: str) -> int:
     shown = f"attempt {harmless(launch_id)} on node {harmless(name)}"
     if not by_name.agreed(context, f"Let others have the GPUs of {shown}, which runs on?"):
         return 1
-    one = context.client.dismiss_attempt(name, launch_id)
+    one = context.client.dismiss_attempt(name, launch_id, account=context.options.account)
     if context.json:
         context.print_json(one)
     else:

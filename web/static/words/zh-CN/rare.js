@@ -34,6 +34,7 @@ export const WORDS = {
   program_is_beside: "不会在文件夹里查找程序：请写 ./{name} 或 --script {name:quoted}",
   script_is_beside: "不会在文件夹里查找程序：请写 `{reader} {name:quoted}`",
   no_unknown_attempt: "节点 {node} 上没有来源不明的运行 {launch}：`muster node attempts {node:quoted}` 列出有哪些",
+  unknown_is_several: "节点 {node} 上有多个账户的代理说自己有运行 {launch}（以 {accounts: and } 的身份）：请用 --account NAME 指明是哪一个",
   unknown_is_ending: "运行 {launch} 正要结束：{by} 已要求",
   unknown_not_begun: "{node} 上的运行 {launch} 还没有开始：请稍后再看，或结束它",
   unknown_has_owner: "运行 {launch} 属于队列中 {owner} 的任务 {id}：请去掉 --owner",
