@@ -322,8 +322,15 @@ def hold(context: Context, params: OneTask) -> TaskView:
 
 def release(context: Context, params: OneTask) -> TaskView:
     """Let a held task wait again."""
-    _check_may_begin(context, context.core.find(params.id))
-    return context.view(context.change(lambda: context.core.release(params.id)))
+    task = context.core.find(params.id)
+    check_said(context, task)
+    _check_may_begin(context, task)
+
+    def change() -> Task:
+        _say_too(context, task)
+        return context.core.release(task.id)
+
+    return context.view(context.change(change))
 
 
 def pause(context: Context, params: OneTask) -> TaskView:
@@ -349,9 +356,21 @@ def start(context: Context, params: OneTask) -> TaskView:
     admin no quota."""
     task = context.core.find(params.id)
     check_ahead(context, task.owner, Message("start_said"))
+    check_said(context, task)
     _check_may_begin(context, task)
     over_quota = context.caller.owns_all
-    return context.view(context.change(lambda: context.core.force(params.id, over_quota=over_quota)))
+
+    def change() -> Task:
+        _say_too(context, task)
+        return context.core.force(task.id, over_quota=over_quota)
+
+    return context.view(context.change(change))
+
+
+def _say_too(context: Context, task: Task) -> None:
+    """An owner who lets a task begin has said, too, what it does."""
+    if task.owner == context.user:
+        task.said_by = ""
 
 
 def _check_may_begin(context: Context, task: Task) -> None:
@@ -370,8 +389,7 @@ def retry(context: Context, params: OneTask) -> TaskView:
     _check_may_begin(context, task)
 
     def change() -> Task:
-        if task.owner == context.user:
-            task.said_by = ""  # the owner said it, too
+        _say_too(context, task)
         last, caller = not may_put_ahead(context, task.owner), context.caller
         by_admin, waits = caller.speaks_as_admin, caller.waits_for_nodes
         return context.core.retry(task.id, last=last, by_admin=by_admin, waits=waits)

@@ -22,7 +22,6 @@ from master.ports.hub import TASKS
 from tests.attack.lab_of_many import MEMBER, OUTSIDER, SECRET, LabOfMany, desktop_peer, lab_of_many
 from tests.attack.rules import Caller, Who
 from tests.desktop.client import form
-from tests.master.core.small_core import core_with, submit
 from tests.master.in_process import FACTS, Peer, run
 from tests.master.verbs.test_people import PASSWORD
 from wire.agent import Probed
@@ -246,13 +245,3 @@ def test_nobody_learns_what_lies_on_the_masters_disk_by_asking_whether_a_folder_
                 assert (await peer.call("task.places", cwd=f"{tmp_path}/data/ann/nothing"))["missing"]
 
     run(story())
-
-
-def test_a_claimed_task_submits_nothing_in_the_name_of_its_new_owner() -> None:
-    core = core_with()
-    with_token = {"owner": "lab", "token": "submit"}
-    waits, ended = submit(core, **with_token), submit(core, **with_token)
-    core.cancel(ended.id, 2.0)
-    core.people.add("wang", {"lab"})
-    core.claim("lab", "wang")
-    assert {(task.owner, task.token) for task in (waits, ended)} == {("wang", "")}

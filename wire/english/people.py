@@ -48,6 +48,7 @@ PEOPLE: dict[str, str] = {
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again once {name} is enabled",
     "owner_expired": "its owner {name} expired at {at:moment}: it waits again once {name} has a later end "
     "(`muster users edit {name} expires=TIME`, or `expires=never`)",
+    "said_by_other": "would run as {owner}, and {by} said what it does",
     "clock_behind": "the master's clock shows {now:moment}, but the master has seen {latest:moment}: log-ins, tokens, "
     "links and users end by the later time. Set the clock; if it is right, run `muster clock accept` on the master's "
     "machine, as the account that runs the master or as root",

@@ -77,12 +77,13 @@ def _amount(why: Message) -> int:
 
 class Inventory:
     """All nodes, by name, in the registry's order; `has`: how much the cluster has of what is counted for all of
-    them together. `root_owner`: whose tasks run as root where an agent is root; None for nobody's."""
+    them together. `root_owner`: whose tasks run as root where an agent is root; None for nobody's;
+    `run_as`: see `keep_apart`."""
 
     def __init__(self, specs: tuple[NodeSpec, ...] = (), has: Mapping[str, int] = MappingProxyType({})) -> None:
         self.rules = UNSAID
         self.root_owner: str | None = None
-        self._run_as: RunAs = as_the_agent
+        self.run_as: RunAs = as_the_agent
         self.nodes: dict[str, Node] = {spec.name: Node(spec) for spec in specs}
         self.cluster = Cluster(has)
 
@@ -96,12 +97,12 @@ class Inventory:
     def new_node(self, spec: NodeSpec) -> Node:
         """One that was not there, and is not in `nodes` yet."""
         node = Node(spec, self.rules)
-        node.accounts.run_as = self._run_as
+        node.accounts.run_as = self.run_as
         return node
 
     def keep_apart(self, run_as: RunAs) -> None:
         """From now on this says whose tasks run as which account, where nodes have accounts for them."""
-        self._run_as = run_as
+        self.run_as = run_as
         for node in self.nodes.values():
             node.accounts.run_as = run_as
 

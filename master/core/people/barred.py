@@ -1,7 +1,9 @@
-"""Keeps the tasks of users who are disabled or have expired from beginning.
+"""Keeps the tasks of users who are disabled or have expired from beginning, and those that would do with their owner's
+rights what somebody else has said.
 
 Pure. A user expires without any event. So each round of planning first finds the users who are barred since the last
-round, and the tasks that have come to wait since. Those tasks are held, with the reason. `owners` lets them wait again.
+round, and the tasks that have come to wait since. Those tasks are held, with the reason. `owners` lets those of barred
+users wait again; the others wait again once their owner releases them.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from master.core.people.clock import RightsTime
 from master.core.people.owned import OwnTasks
 from master.core.people.people import People, User
+from master.core.people.run_as import RunAs
 from master.core.tasks.task import Task, TaskState, give_reason
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import State
@@ -50,7 +53,7 @@ class BarredOwners:
     def moved(self, task: Task, _before: State = None, _after: State = None) -> None:
         """The task waits, or it has another owner."""
         user = self._people.named(task.owner)
-        if user is not None and (user.disabled is not None or user.expires_at is not None):
+        if task.said_by or (user is not None and (user.disabled is not None or user.expires_at is not None)):
             self._came.add(task.id)
 
     def filed(self, tasks: Sequence[Task]) -> None:
@@ -64,8 +67,9 @@ class BarredOwners:
         user = self._people.named(owner) if self._barred else None
         return user is not None and user.id in self._barred
 
-    def begin(self, now: float) -> None:
-        """A round of planning begins: hold the tasks that must not take part."""
+    def begin(self, now: float, run_as: RunAs) -> None:
+        """A round of planning begins: hold the tasks that must not take part. `run_as`: which owners' tasks run with
+        rights of their own."""
         if self._version != self._people.version:
             self._may_end = [
                 user for user in self._people.users.values() if user.disabled is not None or user.expires_at is not None
@@ -78,9 +82,9 @@ class BarredOwners:
             user = self._people.users[number]
             clock.note_end(user.expires_at, now)  # in the same record
             for task in self._own_tasks.of(user.name):
-                self._hold(task, at)
+                self._hold(task, at, run_as)
         for number in sorted(self._came & self._task_table.tasks.keys()):
-            self._hold(self._task_table.tasks[number], at)
+            self._hold(self._task_table.tasks[number], at, run_as)
         self._came.clear()
         if barred != before:
             self._people.look_again()  # others also ask who may come in
@@ -88,9 +92,11 @@ class BarredOwners:
         ends = [user.expires_at for user in self._may_end if user.expires_at is not None and user.id not in barred]
         self.next_at = min(ends, default=None)
 
-    def _hold(self, task: Task, now: RightsTime) -> None:
+    def _hold(self, task: Task, now: RightsTime, run_as: RunAs) -> None:
         user = self._people.named(task.owner)
         why = None if user is None else why_barred(user, now)
+        if why is None and task.said_by and not task.is_allocation and run_as(task.owner) is not None:
+            why = Message("said_by_other", by=task.said_by, owner=task.owner)
         if why is not None and task.state is TaskState.WAITING:
             self._task_table.move(task, TaskState.HELD)
             give_reason(task, why)

@@ -8,7 +8,7 @@ from master.core.people.barred import DISABLED, EXPIRED, REASONS, BarredOwners
 from master.core.people.clock import RightsTime
 from master.core.people.owned import OwnTasks
 from master.core.people.people import People, User
-from master.core.tasks.task import ENDED, Task, TaskState, give_reason
+from master.core.tasks.task import ACTIVE, ENDED, Task, TaskState, give_reason
 from master.core.tasks.task_table import TaskTable
 from wire.errors import ConflictError
 from wire.message import Message
@@ -67,13 +67,15 @@ class Owners:
 
     def claim(self, old: str, new: str) -> list[int]:
         """Give the tasks of a user who only owned some to another user; their ids. They submit nothing in the name of
-        that user before the user says so. Raises NotFoundError, ConflictError."""
+        that user, and none begins with that user's rights, before the user says so. A launch may be sent again, and is
+        sent with the rights of who owns the task then: what has not begun yet stays. Raises NotFoundError,
+        ConflictError."""
         before, after = self._people.find(old), self._people.find(new)
         if not before.is_owner_only:
             raise ConflictError(Message("claim_of_somebody", name=old))
-        claimed = [task for task in self._task_table.tasks.values() if task.owner == before.name]
+        owned = [task for task in self._task_table.tasks.values() if task.owner == before.name]
+        claimed = [task for task in owned if not _is_starting(task)]
         for task in claimed:
-            task.token = ""
             self._give(task, after.name)
         return [task.id for task in claimed]
 
@@ -84,13 +86,14 @@ class Owners:
         task = self._task_table.find(task_id)
         if task.state not in ENDED and (task.is_allocation or task.within is not None):
             raise ConflictError(Message("allocation_keeps_owner", id=task_id))
-        owner, said_by = self._people.find(name).name, task.said_by or task.owner
-        task.token, task.said_by = "", "" if said_by == owner else said_by
+        owner = self._people.find(name).name
         task.by_admin = task.by_admin and by_admin
         self._give(task, owner)
         return task
 
     def _give(self, task: Task, owner: str) -> None:
+        said_by = task.said_by or task.owner
+        task.token, task.said_by = "", "" if said_by == owner else said_by
         task.owner = owner
         if task.state not in ENDED:
             self._own_tasks.moved(task)
@@ -110,3 +113,8 @@ class Owners:
 
     def _of(self, name: str, *states: TaskState) -> list[Task]:
         return [task for task in self._task_table.tasks.values() if task.owner == name and task.state in states]
+
+
+def _is_starting(task: Task) -> bool:
+    """Is it, or a part of it, being started?"""
+    return task.state in ACTIVE and not all(part.pid for part in task.allocation) and not task.is_allocation

@@ -19,6 +19,7 @@ export const WORDS = {
   claim_from_desktop_name: "桌面客户端以 {name} 的名称进入，不出示密码（conf.json 的 {key}），因此 {name} 的任务不能归管理员 {to}：请由非管理员的用户认领",
   owner_disabled: "所有者 {name} 已被 {by} 停用：启用后继续等待",
   owner_expired: "所有者 {name} 已于 {at:moment} 到期：延长期限后继续等待（`muster users edit {name} expires=TIME` 或 `expires=never`）",
+  said_by_other: "将以 {owner} 的身份运行，而其内容由 {by} 决定",
   clock_behind: "主控的时钟显示 {now:moment}，但主控见过 {latest:moment}：登录、令牌、链接和用户按较晚的时间到期。请校准时钟；如果它是对的，请在主控的机器上以运行主控的账户或 root 执行 `muster clock accept`",
   clock_leapt: "主控的时钟从 {since:moment} 一下子变为 {until:moment}，{tokens} 个登录、令牌和链接以及 {users} 个用户因此到期。如果时钟不对，请先校准，再在主控的机器上执行 `muster clock accept`：用户和他们等待的任务会恢复，登录、令牌和链接不会。如果时钟是对的，同一条命令会结束这条提示",
   clock_for_owner: "只有运行主控的账户或 root 可以在主控的机器上接受它的时钟",
