@@ -62,9 +62,11 @@ SHORT = {
     "allocation_free": "allocation {id} has {free} free",
     "kept_for_it": "is reserved for it, after {tasks:few}",
     "kept_for_it_until": "is reserved for it by {until:minute}",
+    "kept_for_it_after": "is reserved for it, after {tasks:few}",
     "kept_for_it_free": "is reserved for it",
     "kept_for_another": "is reserved for {task}",
     "kept_for_another_until": "is reserved for {task}",
+    "kept_for_another_still": "is reserved for {task}",
     "kept_for_another_free": "is reserved for {task}",
     "could_not_start_it": "could not start it",
     # How it ended.

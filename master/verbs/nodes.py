@@ -117,7 +117,7 @@ def show(context: Context, params: OneNode) -> NodePage:
         user_name=config.user_name if config else None,
         account=(facts.account or None) if facts else None,
         can_run_as=facts.can_run_as if facts else False,
-        accounts=account_views(context.core.node(params.name)),
+        accounts=account_views(context.core.node(params.name), context.sight),
         port=config.port if config and config.driver == "ssh" else None,
         labels=config.labels if config else {},
         drained_by=note.by or None,

@@ -152,7 +152,8 @@ def why(context: Context, params: OneTask) -> Why:
         brief = str(said(wait.brief))
         lines = [*map(said, wait.obstacles), *_holders(context, task), *_ends(context, task, wait)]
         lines.append(Message("ahead", count=core.queue_order.before(task)))
-        ways = core.would_start(task, wait, context.now, lambda one: context.sight.knows(core.tasks[one].owner))
+        known = core.would_start(task, wait, context.now, lambda one: context.sight.knows(core.tasks[one].owner))
+        ways = list(map(said, known))
     elif seen.waits_for:
         lines = [_awaited(core, after) for after in seen.waits_for]
     elif task.state in ACTIVE and task.is_ending and context.sight.knows(task.owner):

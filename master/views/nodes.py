@@ -47,7 +47,8 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
 
 class NodeReservation(msgspec.Struct, frozen=True):
     """Resources that are reserved on a node for a waiting `task`, by its id: `gpus`, by index, and others.
-    `expected_at`: when it is expected to start, in seconds since the epoch; null where nobody knows."""
+    `expected_at`: when it is expected to start, in seconds since the epoch; null where nobody knows, or the caller may
+    not know more of others' tasks."""
 
     task: int
     gpus: list[int]
@@ -158,7 +159,7 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
         hostname=facts.hostname if facts else None,
         python=facts.python if facts else None,
         agent_version=facts.version if facts and node.state is NodeState.ONLINE else None,
-        reservation=_reservation(core, node.name),
+        reservation=_reservation(core, node.name, sight),
         own_account=_own_account(core, node.name),
     )
     return _on_wall(view) if sight.is_wall else view
@@ -172,19 +173,20 @@ def _own_account(core: Core, name: str) -> Literal["admins", "everybody", "opene
     return "admins" if fence.is_closed(name) else "opened" if fence.is_opened(name) else "everybody"
 
 
-def account_views(node: Node) -> list[NodeAccount] | None:
+def account_views(node: Node, sight: Sight) -> list[NodeAccount] | None:
     """Over which accounts tasks run on the node, by their owners; None where they do not."""
     logins = node.accounts.logins
-    return None if logins is None else [_account(node, owner, login) for owner, login in sorted(logins.items())]
+    return None if logins is None else [_account(node, owner, login, sight) for owner, login in sorted(logins.items())]
 
 
-def _account(node: Node, owner: str, login: str) -> NodeAccount:
+def _account(node: Node, owner: str, login: str, sight: Sight) -> NodeAccount:
     if login == OWN:
         told = [] if node.link_says is None else [message_view(node.link_says)]
         own = node.spec.address.partition("@")[0]
         return NodeAccount(user=owner, user_name=own, state=node.state, reason=node.reason, reason_messages=told)
     agent = node.accounts.agents.get(login)
     why = node.accounts.why_cordoned(login) or (None if agent is None else agent.resting or agent.why)
+    why = None if why is None else sight.said(why)
     return NodeAccount(
         user=owner,
         user_name=login,
@@ -229,9 +231,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _reservation(core: Core, name: str) -> NodeReservation | None:
+def _reservation(core: Core, name: str, sight: Sight) -> NodeReservation | None:
     hold = core.holds.get(name)
-    return None if hold is None else NodeReservation(hold.task, sorted(hold.gpus), hold.until)
+    if hold is None:
+        return None
+    return NodeReservation(hold.task, sorted(hold.gpus), None if sight.hides_others else hold.until)
 
 
 def _messages(node: Node, closed: tuple[Message, ...]) -> list[MessageView]:

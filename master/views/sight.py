@@ -91,8 +91,9 @@ class Sight(msgspec.Struct, frozen=True):
         return self.sees_all or self.is_admin or owner == self.user or owner in self.mentored
 
     def said(self, message: Message) -> Message:
-        """Return the message for the viewer. If others' tasks are hidden, it leaves out who computes on a GPU and why a
-        task could not be started; it also leaves out lines of logs that the viewer may not read."""
+        """Return the message for the viewer. If others' tasks are hidden, it leaves out who computes on a GPU, why a
+        task could not be started, and when others' tasks are expected to end; it also leaves out lines of logs that the
+        viewer may not read."""
         if message.key == WITH_LINE and (self.is_wall or not self.reads_logs_of(str(message.args["owner"]))):
             message = without_line(message)
         return _without_people(message) if self.hides_others else message
@@ -150,17 +151,25 @@ def _have_secrets(tasks: Sequence[Task]) -> bool:
 
 
 def _without_people(message: Message) -> Message:
-    """The message without what names processes, their users, and what others' commands have said."""
+    """The message without what names processes, their users, and what others' commands have said; and without when
+    reserved room is expected to be free, which tells of the limits and the habits of who has it."""
+    args = message.args
     if message.key == "gpu_used":
         return Message("gpu_used_by_others")
     if message.key == "have_some":
         return Message("others_have_some")
     if message.key == "task_process":
-        return Message("one_task", id=message.args["task"])
-    if message.key in ("resting", "sick", "set_aside"):
+        return Message("one_task", id=args["task"])
+    if message.key in ("resting", "account_rests", "sick", "set_aside"):
         return message.but(said=HIDDEN)
-    args = {name: _value(value) for name, value in message.args.items()}
-    return message if args == message.args else message.but(**args)
+    if message.key == "kept_for_it_until":
+        return Message("kept_for_it_after", node=args["node"], gpus=args["gpus"], tasks=args["tasks"])
+    if message.key == "kept_for_another_until":
+        return Message("kept_for_another_still", node=args["node"], gpus=args["gpus"], task=args["task"])
+    if message.key == "would_pass":
+        return Message("would_not_be_kept", task=args["task"])
+    seen = {name: _value(value) for name, value in args.items()}
+    return message if seen == args else message.but(**seen)
 
 
 def _value(value: Any) -> Any:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from master.core.nodes.accounts import AccountAgent
 from master.core.tasks.task import After
 from tests.master.in_process import Peer
 from tests.master.verbs.test_privacy import Lab, tell
 from tests.waiting import settled
+from wire.message import Message
 
 NAME = "secret-name"
 Story = Callable[[Lab], Awaitable[None]]
@@ -97,6 +100,45 @@ def test_for_whom_anothers_task_waits_is_not_told_to_who_would_wait_for_it(tmp_p
         wish = {"command": "true", "after": [{"id": after}]}
         assert "predecessor_is_doomed" in await told(ann, "task.places", **wish)
         assert "doomed" not in await told(bob, "task.places", **wish)
+
+    tell(tmp_path, story, "own")
+
+
+def test_why_the_account_of_another_could_start_nothing_is_told_to_nobody_else(tmp_path: Path) -> None:
+    async def story(here: Lab) -> None:
+        core = here.master.core
+        node = core.inventory.nodes["a"]
+        rests = AccountAgent(resting=Message("account_rests", account="ann2", task=1, said="secret-why", seconds=9))
+        node.accounts.logins = {"ann": "ann2", "bob": "bob2"}
+        node.accounts.agents = {"ann2": rests}
+        bob, mia = await here.of("bob"), await here.of("mia")
+        for peer, is_told in ((bob, False), (here.here.owner, True), (mia, False)):
+            page = json.dumps(await peer.call("node.show", name="a"))
+            assert ("account_rests" in page, "secret-why" in page) == (True, is_told)
+
+    tell(tmp_path, story, "own")
+
+
+def test_when_others_are_expected_to_end_is_told_by_no_reservation(tmp_path: Path) -> None:
+    async def story(here: Lab) -> None:
+        core = here.master.core
+        ann, bob = await here.of("ann"), await here.of("bob")
+        urgent = (await here.here.owner.call("task.submit", command="x", gpus=8, urgent=True))["id"]
+        core.tasks[2].time_limit_s = 3600.0  # it runs, and is ann's
+        core.tasks[2].started_at = time.time()
+        await settled(lambda: "a" in core.holds and core.holds["a"].task == urgent)
+        mine = (await bob.call("task.submit", command="x", gpus=7))["id"]
+        await settled(lambda: not core.plan_needed)
+        assert core.holds["a"].until is not None
+        for peer, is_told in ((bob, False), (ann, False), (here.here.owner, True)):
+            seen = [await told(peer, "node.show", name="a"), await told(peer, "node.list")]
+            assert [('"expected_at": null' not in text) for text in seen] == [is_told] * 2
+        seen = [await told(bob, "task.why", id=mine), await told(bob, "task.show", id=mine)]
+        seen.append(await told(bob, "task.submit", command="x", gpus=7, dry_run=True))
+        for text in seen:
+            assert "kept_for_another_still" in text
+            assert not any(word in text for word in ("_until", '"until"', "would_pass", "may last beyond"))
+        assert "kept_for_another_until" in await told(here.here.owner, "task.why", id=mine)
 
     tell(tmp_path, story, "own")
 
