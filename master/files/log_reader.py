@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from master.core.outcome import Move
 from master.core.tasks.task import ENDED
 from master.engine.engine import Engine
 from master.files.log_pieces import HERE, Piece, Source, Where
+from master.files.search_turns import SearchTurns
 from master.files.threads import Threads
 from wire.errors import MusterError
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from master.files.log_search import Ask, Found
 
 LOOK_EVERY_S = 0.2
-SEARCHES = 3
-"""At once in logs of one folder; others wait for their turn."""
 
 
 class LogReader:
@@ -33,7 +32,8 @@ class LogReader:
 
     def __init__(self, engine: Engine) -> None:
         self.threads = Threads()
-        self.searching = Threads(per_key=SEARCHES)
+        self._searching = Threads()
+        self.turns = SearchTurns()
         self.look_every_s = LOOK_EVERY_S
         self._waiting: defaultdict[str, dict[_Waiter, None]] = defaultdict(dict)
         self._by_task: defaultdict[int, set[_Waiter]] = defaultdict(set)
@@ -56,15 +56,18 @@ class LogReader:
             _storage(path), lambda _tick: source.read(path, where, offset, limit, collapsed=collapsed)
         )
 
-    async def search(self, path: str, ask: Ask, where: Where, source: Source = HERE) -> Found:
-        """A step of a search, see `log_search`; `where`: which log it may be. Raises BadRequestError, ConflictError,
-        ForbiddenError, LimitError, StorageError."""
+    async def search(self, path: str, ask: Ask, where: Where, source: Source = HERE, *, user: str) -> Found:
+        """Do a step of a search for `user`, see `log_search`; `where`: which log it may be; `source`: with whose
+        rights. Raises BadRequestError, ConflictError, ForbiddenError, LimitError, StorageError."""
         from master.files.log_search import search  # noqa: PLC0415  (a start has no use for it)
 
         def read(offset: int, limit: int) -> Piece:
             return source.read(path, where, offset, limit, collapsed=False)
 
-        return await self.searching.call(_storage(path), lambda tick: search(read, ask, tick))
+        def step() -> Coroutine[Any, Any, Found]:
+            return self._searching.call(_storage(path), lambda tick: search(read, ask, tick))
+
+        return await self.turns.run(user, step)
 
     async def grown(self, path: str, size: int, task_id: int | None, wait_s: float, source: Source = HERE) -> None:
         """Wait until the log has another size than `size`, or the task has ended, or `wait_s` seconds are over."""

@@ -73,8 +73,9 @@ class Search(msgspec.Struct, forbid_unknown_fields=True):
     (`server`, for admins). The pattern is found as it stands; with `regex` it is a regular expression of Python's,
     which is tried on each line; `ignore_case` tells no capitals from small letters.
 
-    One call ends after `limit` lines, or 5 seconds; no more than 64 MB a second are read. Go on with the `next` that it
-    gives as `offset` (bytes; negative: from the end). `backwards`: from there, or from the end, to the beginning.
+    One call ends after `limit` lines, or 5 seconds; no more than 64 MB a second are read. Of a user one goes on at a
+    time, of all users three; others wait. Go on with the `next` that it gives as `offset` (bytes; negative: from the
+    end). `backwards`: from there, or from the end, to the beginning.
     """
 
     pattern: Annotated[str, Meta(min_length=1, max_length=1000, examples=["out of memory"])]
@@ -151,7 +152,12 @@ async def search(context: Context, params: Search) -> LogMatches:
     ask = Ask(params.pattern, params.regex, params.ignore_case, params.offset, params.backwards, params.limit)
     log = await _log(context, params)
     logs: LogReader = context.master.logs
-    found: Found = (await _by_a_way(log, lambda way: logs.search(log.path, ask, way.where, way.source))).value
+    user = context.caller.counted_as
+
+    def search_so(way: _Way) -> Awaitable[Found]:
+        return logs.search(log.path, ask, way.where, way.source, user=user)
+
+    found = (await _by_a_way(log, search_so)).value
     return LogMatches(found.matches, found.next, found.searched, found.size, log.ended, log.path)
 
 

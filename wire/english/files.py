@@ -58,6 +58,10 @@ FILES: dict[str, str] = {
         "search for it as it stands, without `regex`"
     ),
     "log_pattern_dear": "the pattern takes too much memory or time: make it simpler, or search for it as it stands",
+    "log_searches_own": "{most} searches of yours go on or wait already: let one end first",
+    "log_searches_busy": (
+        "no turn to search came within {seconds:g} s: others search logs, and of each user one search goes on at a time"
+    ),
     "log_no_file": "the log {path} is not a regular file",
     "replaces_no_folder": "{path} is no folder, so no folder can take its place; delete it first",
     "replaces_not_empty": "{path} is not empty, so nothing can take its place; delete it first",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import select
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from master.files import log_search
+from master.files import log_pieces, log_search
 from master.files.log_pieces import Piece
 from master.files.log_search import Ask, Found, search
 from tests.leaps import Leap
 from tests.master.files.test_log_reader import logged
 from tests.master.in_process import InProcess, run
-from tests.waiting import PATIENCE_S
+from tests.rights import need_users
+from tests.waiting import PATIENCE_S, settled
 from wire.errors import BadRequestError, LimitError
 
 
@@ -148,13 +151,58 @@ def test_a_pattern_that_takes_for_ever_in_a_later_block_ends_the_step_before_it(
     assert ([match.text for match in found.matches], found.next) == (["aab"], 145)
 
 
-def test_no_more_is_read_than_a_second_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_search, "STEP_S", 0.5)
+class Clock:
+    """A clock on which nothing but sleep takes time, in place of the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_step_reads_as_many_bytes_as_its_seconds_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_search, "time", Clock())
+    monkeypatch.setattr(log_search, "STEP_S", PATIENCE_S)
     monkeypatch.setattr(log_search, "BYTES_S", 100_000)
     monkeypatch.setattr(log_search, "BLOCK", 10_000)
-    found = step(b"x\n" * 1_000_000, "needle")
+    found = step(b"x\n" * 10_000_000, "needle")
+    allowed = int(PATIENCE_S * 100_000)
     assert found.next == found.searched
-    assert found.searched <= 60_000
+    assert allowed // 2 <= found.searched <= allowed + 10_000, "towards its end the program may not be waited for"
+
+
+def test_a_step_may_take_five_seconds_and_64_megabytes_of_each() -> None:
+    assert (log_search.STEP_S, log_search.BYTES_S) == (5.0, 64_000_000)
+
+
+def test_a_pattern_is_matched_with_nobodys_rights_and_the_program_is_gone_afterwards() -> None:
+    need_users()
+    before = children()
+    seen: set[tuple[str, str, str]] = set()
+
+    def read(offset: int, limit: int) -> Piece:
+        seen.update(rights_of(pid) for pid in children() - before)
+        return reader(b"needle\n")(offset, limit)
+
+    assert len(search(read, Ask("needle"), lambda: None).matches) == 1
+    assert seen == {("65534", "65534", "")}
+    assert children() <= before
+
+
+def children() -> set[str]:
+    """The processes of which this one is the parent."""
+    return {pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
+
+
+def rights_of(pid: str) -> tuple[str, str, str]:
+    """The effective user and group of a process, and its other groups."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    lines = dict(line.split(":\t", 1) for line in status if ":\t" in line)
+    return lines["Uid"].split()[1], lines["Gid"].split()[1], lines["Groups"].strip()
 
 
 def test_a_log_that_became_shorter_meanwhile_ends_the_search() -> None:
@@ -179,6 +227,62 @@ def test_the_log_of_a_task_is_searched_over_the_wire_also_while_it_is_written(tm
             refused = await peer.answer(peer.ask("log.search", id=task_id, pattern="two\nlines"))
             assert refused["error"]["data"]["key"] == "log_pattern_lines"
             assert (await peer.call("log.search", server=True, pattern="no such words"))["matches"] == []
+
+    run(story())
+
+
+def test_the_searches_of_one_user_over_several_connections_go_on_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[str] = []
+    may_end = threading.Event()
+
+    def stands(_read: object, ask: Ask, _tick: object) -> Found:
+        began.append(ask.pattern)
+        assert may_end.wait(PATIENCE_S)
+        return Found([], None, 0, 0)
+
+    monkeypatch.setattr(log_search, "search", stands)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peers = [await master.peer() for _ in range(2)]
+            task_id = await logged(master, peers[0], tmp_path / "1.log")
+            asked = [
+                asyncio.ensure_future(peer.call("log.search", id=task_id, pattern=f"{number}"))
+                for number, peer in enumerate(peers)
+            ]
+            try:
+                await settled(lambda: began and master.place.logs.turns.asked.total() == len(peers))
+                assert len(began) == 1
+            finally:
+                may_end.set()
+            await asyncio.gather(*asked)
+            assert len(began) == len(peers)
+
+    run(story())
+
+
+def test_a_log_is_searched_with_the_rights_with_which_it_is_read(tmp_path: Path) -> None:
+    asked: list[tuple[str, log_pieces.Where]] = []
+
+    class Theirs:
+        def read(self, path: str, where: log_pieces.Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
+            assert not collapsed
+            asked.append((path, where))
+            return reader(b"theirs\n")(offset, limit)
+
+        def size(self, path: str) -> int:
+            raise NotImplementedError(path)
+
+    async def story() -> None:
+        log = tmp_path / "1.log"
+        log.write_text("ours\n")
+        async with InProcess(tmp_path) as master:
+            where = ((str(tmp_path),), None, None)
+            found = await master.place.logs.search(str(log), Ask("s"), where, Theirs(), user="ann")
+            assert [match.text for match in found.matches] == ["theirs"]
+            assert set(asked) == {(str(log), where)}
 
     run(story())
 

@@ -58,6 +58,8 @@ export const WORDS = {
   account_of_the_system: "您的 Unix 账户 {account} 的 uid 小于 {first}，与系统账户一样。请用密码或管理员给的链接（`muster users link NAME`）执行 `muster login`",
   account_of_tasks: "他人的任务以您的 Unix 账户 {account} 运行。请用密码或管理员给的链接（`muster users link NAME`）执行 `muster login`",
   too_many_predecessors: "{count} 个任务每个要等待 {after} 个任务，合计最多 {most}：请让它们等待一个（等待这些任务的）任务，或等待一个数组",
+  log_searches_own: "您已有 {most} 个搜索在进行或等待：请先等其中一个结束",
+  log_searches_busy: "{seconds:g} 秒内没有轮到：他人正在搜索日志，每个用户同时只进行一个搜索",
   log_is_folder: "{path} 是文件夹，而日志是文件：除非 --log 写明其中的文件，否则任务失败",
   log_as_it_stands: "日志名中的 {said} 会原样保留：{meant} 才表示任务编号",
   two_lengths: "请求只能有 Content-Length 或 Transfer-Encoding 之一，不能两个都有",
