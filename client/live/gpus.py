@@ -49,6 +49,7 @@ def _now(node: Node, gpu: Gpu, sampled: dict[str, Any], state: State) -> GpuNow:
     task_id = held_by[0] if held_by else None
     task = state.task(task_id) if task_id is not None else None
     others = _others(gpu, sampled) if online else ()
+    is_used = bool(others) or gpu.get("condition") == "busy"  # who uses it, not everybody may see
     why = gpu.get("health") or "ok"
     why = "" if why == "ok" else why
 
@@ -58,7 +59,7 @@ def _now(node: Node, gpu: Gpu, sampled: dict[str, Any], state: State) -> GpuNow:
 
     return GpuNow(
         number=gpu["index"],
-        use=_use(online=online, held=task_id is not None, others=bool(others), why=why),
+        use=_use(online=online, held=task_id is not None, others=is_used, why=why),
         model=sampled.get("model") or gpu.get("model") or "",
         utilization=told("utilization", gpu.get("utilization")),
         used_mib=told("memory_used_mib", gpu.get("memory_used_mib")),

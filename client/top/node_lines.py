@@ -140,7 +140,7 @@ def _who(gpu: GpuNow) -> str:
     if gpu.use == HELD:
         return harmless(gpu.owner) or str(gpu.task)
     if gpu.use == OTHERS:
-        return harmless(gpu.others[0])
+        return harmless(gpu.others[0]) if gpu.others else "others"
     return {FREE: "free", AWAY: "away"}.get(gpu.use, "aside")
 
 

@@ -69,6 +69,15 @@ def test_a_gpu_on_a_narrow_screen(lab: State) -> None:
     assert ill.startswith(" !  4 -         -  -         -/80G ")
 
 
+def test_somebody_who_may_not_be_named_is_called_others() -> None:
+    machine = node("a", [gpu(0, health="used by others", condition="busy", utilization=9.0)])
+    view = View()
+    view.gpus = "packed"
+    state = state_of([machine], [])
+    (row,) = node_rows(state, view, 0)
+    assert "~others" in text_of(frame.row_line(state, row, 200, packed=True))
+
+
 def test_a_wide_screen_has_room_for_model_and_power(lab: State) -> None:
     first = gpu_lines(lab, "训练机-甲", 200)[0]
     assert "A100" in first

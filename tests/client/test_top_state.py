@@ -102,6 +102,12 @@ def test_processes_in_the_sample_are_newer_than_the_node_and_ours_are_no_foreign
     assert gpus_of(state.nodes["a"], state)[0].others == ("somebody",)
 
 
+def test_a_gpu_that_is_used_by_somebody_who_may_not_be_named_is_not_said_to_be_set_aside() -> None:
+    machine = node("a", [gpu(0, health="used by others", condition="busy")])
+    (seen,) = gpus_of(machine, state_of([machine], []))  # type: ignore[arg-type]
+    assert (seen.use, seen.others) == (OTHERS, ())
+
+
 def test_the_gpus_of_a_node_that_is_away_are_unknown_but_for_who_holds_them() -> None:
     machine = node("a", [gpu(0, held_by=[7], utilization=99.0), gpu(1)], state="unreachable")
     seen = gpus_of(machine, state_of([machine], []))  # type: ignore[arg-type]

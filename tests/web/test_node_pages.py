@@ -42,6 +42,25 @@ def test_a_gpu_shows_whose_task_holds_it(browser: Browser, console: Console, lab
         client.cancel([number])
 
 
+def test_a_gpu_that_was_set_aside_is_returned_also_while_a_task_holds_it(
+    browser: Browser, console: Console, lab: Lab
+) -> None:
+    with lab.client() as client:
+        number = client.submit(["sleep", "600"], gpus=1, name="holder")
+        until("it runs", lambda: client.show(number)["state"] == "running")
+        (held,) = client.show(number)["allocation"][0]["gpus"]
+        client.call("node.drain", {"name": "node0", "gpus": [held], "reason": "fan"})
+        try:
+            with signed_in(browser, console) as seen:
+                seen.go("nodes/node0")
+                expect(seen.page.locator("tr", has_text="holder")).to_contain_text("fan")
+                seen.page.get_by_role("button", name="Return it").click()
+                expect(seen.page.locator("tr", has_text="holder")).not_to_contain_text("fan")
+                expect(seen.page.get_by_role("button", name="Return it")).to_have_count(0)
+        finally:
+            client.cancel([number])
+
+
 def test_a_node_shows_for_which_task_its_gpus_are_kept(browser: Browser, console: Console, lab: Lab) -> None:
     with lab.client() as client:
         count = len(next(node for node in client.nodes() if node["name"] == "node0")["gpus"])

@@ -32,6 +32,8 @@ def test_an_admin_adopts_one_ends_one_and_leaves_one_alone(browser: Browser, lab
             assert "Attempts of unknown origin" not in seen.texts("h2")
         with signed_in(browser, console) as seen:
             seen.go("nodes/node0")
+            assert seen.count("tbody .gpu.is-foreign") == len(holds)
+            assert seen.count("button:has-text('Return it')") == 0, "nobody set them aside"
             said = seen.page.locator("td .warned code").first
             assert said.evaluate("(one) => getComputedStyle(one).display") == "inline", "within its sentence"
             press(seen.page, adopted, "Adopt")

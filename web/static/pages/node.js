@@ -83,7 +83,7 @@ function Gpus({ node, gpus }) {
             <td class="whole">${gpu.power === null ? "" : `${Math.round(gpu.power)} W`}</td>
             <td class="of-holder">${gpu.tasks.map((task) => html`<a key=${task.id} href=${`tasks/${task.id}`}>${task.id} ${titleOf(task)} · ${harmless(task.owner)}</a>`)}${gpu.others.map(harmless).join(", ")}</td>
             <td>${gpu.why ? html`<span class="warned"><${Said} text=${gpu.why} /></span>` : t("gpus.well")}
-              ${gpu.holder === "aside" && hasRole("admin") ? html` <button title=${`muster node resume ${quoted(node.name)} --gpu ${gpu.index}`} onClick=${() => resume(node.name, [gpu.index])}>${t("gpus.return")}</button>` : null}</td>
+              ${gpu.isReturnable && hasRole("admin") ? html` <button title=${`muster node resume ${quoted(node.name)} --gpu ${gpu.index}`} onClick=${() => resume(node.name, [gpu.index])}>${t("gpus.return")}</button>` : null}</td>
           </tr>`,
         )}
       </tbody>
@@ -129,7 +129,10 @@ function facts(node, page, sample) {
   return all.filter(([, value]) => value !== "" && value !== null && value !== undefined);
 }
 
-/** Looks closely when it is asked to; it takes up to half a minute. @param {{name: string}} props */
+/**
+ * Looks closely when it is asked to; it takes up to half a minute.
+ * @param {{name: string}} props
+ */
 function Doctor({ name }) {
   const [told, setTold] = useState(/** @type {any} */ (null));
   const [isBusy, setBusy] = useState(false);

@@ -20,6 +20,7 @@ import { said, t } from "../core/i18n.js";
  * @property {number[]} heldBy
  * @property {string[]} others
  * @property {string} why
+ * @property {boolean} isReturnable somebody or a fault set it aside, so an admin may return it
  */
 
 /**
@@ -51,6 +52,7 @@ export function gpusOf(cluster, node, user) {
       heldBy: gpu.held_by,
       others: [...new Set(others)],
       why,
+      isReturnable: gpu.health_message?.key === "gpu_aside",
     };
   });
 }
@@ -68,11 +70,15 @@ export function gpusOf(cluster, node, user) {
 function holderOf({ isOnline, heldBy, tasks, others, condition, user }) {
   if (heldBy.length) return tasks.some((task) => task.owner === user) ? "mine" : "other";
   if (!isOnline) return "away";
-  if (others.length) return "foreign";
+  if (others.length || condition === "busy") return "foreign"; // who it is, not everybody may see
   return condition === "ok" || condition === "clearing" ? "free" : "aside";
 }
 
-/** What a pointer over the cell tells. @param {GpuNow} gpu @param {string} node */
+/**
+ * What a pointer over the cell tells.
+ * @param {GpuNow} gpu
+ * @param {string} node
+ */
 function tipOf(gpu, node) {
   const lines = [`${harmless(node)} · GPU ${gpu.index}${gpu.model ? ` · ${harmless(gpu.model)}` : ""}`, t(`gpu.${gpu.holder}`)];
   for (const task of gpu.tasks) lines.push(`${task.id} ${harmless(task.name || task.owner)} · ${harmless(task.owner)}`);
