@@ -61,7 +61,8 @@ bench-peers: setup ## measure beside HyperQueue, task-spooler and Slurm, which i
 screenshots: programs ## make the pictures of docs/web.md anew (docs/web)
 	@sh tests/as_root.sh $(BIN)/python -m tests.web.pictures $(ARGS)
 
-soak: programs ## the chaos run: kills everywhere, then checks the books
+soak: setup ## the chaos run: kills everywhere, then checks the books
+	@.ci/setup programs soak
 	@$(BIN)/python -m bench.soak $(ARGS)
 
 clean: ## remove .venv and caches; never a queue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -40,7 +41,7 @@ def clone(tmp_path: Path) -> Path:
     programs.mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, clone)
-    shutil.copytree(ROOT / ".ci", clone / ".ci", ignore=shutil.ignore_patterns("node_modules"))
+    shutil.copytree(ROOT / ".ci", clone / ".ci")
     (clone / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "as_root.sh", clone / "tests")
     for name in ("muster", "python", "ruff", "mypy", "vermin"):
@@ -70,7 +71,8 @@ def make(target: str, clone: Path, bare: Path) -> tuple[list[str], str]:
     """What `make target` as root called, in order, and what it said. It must have done well."""
     rights.need_root()
     inside = ["sh", "-euc", IN_A_BARE_MACHINE, "sh", str(bare), str(clone), target]
-    done = subprocess.run(["unshare", "--mount", *inside], capture_output=True, text=True, check=False)
+    env = {name: value for name, value in os.environ.items() if name != "CI"}
+    done = subprocess.run(["unshare", "--mount", *inside], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     called = clone.parent / "called"
     return called.read_text(encoding="utf-8").splitlines() if called.exists() else [], done.stderr
@@ -84,6 +86,11 @@ def test_who_wants_to_look_at_a_queue_gets_no_server(target: str, clone: Path, b
     assert "openssh" not in said
 
 
+def installed(install: str) -> set[str]:
+    """The packages of a call of `apt-get install`."""
+    return {word for word in install.split()[1:] if not word.startswith("-")} - {"install"}
+
+
 @pytest.mark.parametrize("target", ["programs", "test", "screenshots", "soak"])
 def test_what_runs_real_machines_brings_their_programs_and_names_them_first(
     target: str, clone: Path, bare: Path
@@ -91,8 +98,17 @@ def test_what_runs_real_machines_brings_their_programs_and_names_them_first(
     called, said = make(target, clone, bare)
     [update, install] = [line for line in called if line.startswith("apt-get")]
     assert update.startswith("apt-get update")
-    packages = {word for word in install.split()[1:] if not word.startswith("-")} - {"install"}
+    packages = installed(install)
     assert {"openssh-server", "samba", "influxdb", "chromium-headless-shell"} <= packages
     [announced] = [line for line in said.splitlines() if "now installing" in line]
     assert packages <= set(announced.rpartition(": ")[2].split())
     assert not any(line.startswith("python -m") for line in called[: called.index(install)])
+
+
+@pytest.mark.parametrize(("target", "expected"), [("soak", {"podman", "catatonit"}), ("test", set())])
+def test_what_runs_containers_is_brought_for_soak_alone(
+    target: str, expected: set[str], clone: Path, bare: Path
+) -> None:
+    called, _ = make(target, clone, bare)
+    packages = {package for line in called if line.startswith("apt-get install") for package in installed(line)}
+    assert packages & {"podman", "catatonit"} == expected
