@@ -33,8 +33,8 @@ else
 	@$(RUNNER) $(addprefix --layer ,$(LAYER))
 endif
 
-ci: setup ## what CI runs: every test; check, and the installation of the tests' programs, beside the first stage
-	@$(RUNNER) --beside ".ci/setup programs" --beside "$(MAKE) --no-print-directory check"
+ci: setup ## what CI runs: every test; beside the first stage, the installation of the tests' programs, then check
+	@$(RUNNER) --beside "$(MAKE) --no-print-directory programs check"
 
 check: setup ## lint, format, types, plain English, what the nodes may have
 	@$(BIN)/ruff check
@@ -42,8 +42,8 @@ check: setup ## lint, format, types, plain English, what the nodes may have
 	@$(BIN)/mypy
 	@$(BIN)/python -m tests.language
 	@$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $(NODE_FILES)
-	@if command -v npm >/dev/null; then npm --prefix .ci/pages ci --silent --no-audit --no-fund && npm --prefix .ci/pages run --silent check; \
-	else echo "check: no npm here, so the types of the console's pages (web/static) are not checked" >&2; fi
+	@if command -v tsc >/dev/null; then tsc --project .ci/pages; \
+	else echo "check: the types of the console's pages (web/static) need tsc (Debian and Ubuntu: sudo apt install node-typescript)" >&2; [ "$${CI:-}" != true ]; fi
 
 format: setup ## let ruff lay out the code
 	@$(BIN)/ruff check --fix

@@ -11,8 +11,6 @@ import pytest
 from tests.web.javascript import STATIC
 
 VENDOR = STATIC / "vendor"
-CHECK = STATIC.parents[1] / ".ci" / "pages"
-"""What `make check` reads the types with."""
 MANIFEST: dict[str, dict[str, Any]] = json.loads((VENDOR / "manifest.json").read_text(encoding="utf-8"))
 
 
@@ -40,13 +38,3 @@ def test_a_file_has_its_licence_beside_it(name: str) -> None:
     entry = MANIFEST[name]
     text = (VENDOR / entry["licence_file"]).read_text(encoding="utf-8")
     assert {"MIT": "MIT", "Apache-2.0": "Apache License"}[entry["licence"]] in text
-
-
-def test_the_check_of_the_types_reads_the_same_versions() -> None:
-    package = json.loads((CHECK / "package.json").read_text(encoding="utf-8"))
-    for entry in MANIFEST.values():
-        assert package["devDependencies"][entry["package"]] == entry["version"]
-
-
-def test_the_lock_of_the_packages_names_no_place_to_get_them_from() -> None:
-    assert "resolved" not in (CHECK / "package-lock.json").read_text(encoding="utf-8")

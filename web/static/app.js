@@ -30,7 +30,10 @@ function App() {
   return html`${who ? html`<${Frame} />` : html`<${SignIn} />`}<${Dialogs} /><${Toasts} />`;
 }
 
-/** A log-in of a token for a screen sees no other page. @param {import("./core/session.js").Me} who */
+/**
+ * A log-in of a token for a screen sees no other page.
+ * @param {import("./core/session.js").Me} who
+ */
 function isScreen(who) {
   return who.scopes.length === 1 && who.scopes[0] === "wall";
 }

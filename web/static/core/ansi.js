@@ -31,15 +31,19 @@ export function segments(line) {
   let pen = new Pen();
   let at = 0;
   for (const match of text.matchAll(SEQUENCE)) {
-    if (match.index > at) found.push(pen.segment(shown(text.slice(at, match.index))));
-    at = match.index + match[0].length;
+    const begin = match.index ?? 0;
+    if (begin > at) found.push(pen.segment(shown(text.slice(at, begin))));
+    at = begin + match[0].length;
     if (match[2] === "m") pen = pen.after(match[1]);
   }
   if (at < text.length) found.push(pen.segment(shown(text.slice(at))));
   return found;
 }
 
-/** Without its colours: for searching and copying. @param {string} line */
+/**
+ * Without its colours: for searching and copying.
+ * @param {string} line
+ */
 export function bare(line) {
   return line.replace(SEQUENCE, "");
 }

@@ -54,7 +54,10 @@ export function textOf(bytes, isCut) {
   }
 }
 
-/** Is it a picture that we show? @param {Uint8Array} bytes */
+/**
+ * Is it a picture that we show?
+ * @param {Uint8Array} bytes
+ */
 export function isPicture(bytes) {
   return [PNG, JPEG].some((sign) => sign.every((byte, at) => bytes[at] === byte));
 }

@@ -7,7 +7,10 @@ import { draftOf, optionOf, specOf, typedCommand, TYPED, variablesIn } from "./w
 /** @typedef {import("./wish.js").Draft} Draft */
 /** @typedef {import("./cluster.js").Task} Task */
 
-/** What a wish that is taken back is to the wire, where that is not null. @type {Record<string, any>} */
+/**
+ * What a wish that is taken back is to the wire, where that is not null.
+ * @type {Record<string, any>}
+ */
 const NOTHING = {
   name: "", project: "", cwd: "", env: "", setup: "", checkpoint: "", log: "", owner: "",
   priority: 0, max_retries: 0, min_free_util: 0, nodes: 1,
@@ -15,7 +18,11 @@ const NOTHING = {
 };
 const SWITCHES = new Set(["share", "elastic", "urgent"]);
 
-/** All that an edit may change of a task, as it is now. @param {Task} task @returns {Draft} */
+/**
+ * All that an edit may change of a task, as it is now.
+ * @param {Task} task
+ * @returns {Draft}
+ */
 export function draftNow(task) {
   return {
     command: task.is_allocation ? "" : typedCommand(task.command),
@@ -29,7 +36,11 @@ export function draftNow(task) {
   };
 }
 
-/** What stands there, less what makes no difference. @param {string} name @param {string | undefined} text */
+/**
+ * What stands there, less what makes no difference.
+ * @param {string} name
+ * @param {string | undefined} text
+ */
 function meant(name, text) {
   return name === "variables" ? JSON.stringify(variablesIn(text).filter((pair) => pair.some(Boolean))) : (text ?? "").trim();
 }

@@ -7,12 +7,18 @@ const SIGNALS = {
   24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO", 30: "SIGPWR", 31: "SIGSYS",
 };
 
-/** `SIGKILL` for 137; "" for a code that stands for no signal. @param {number} code */
+/**
+ * `SIGKILL` for 137; "" for a code that stands for no signal.
+ * @param {number} code
+ */
 export function signalOf(code) {
   return SIGNALS[code - 128] ?? "";
 }
 
-/** `137 (SIGKILL)`, `3`. @param {number} code */
+/**
+ * `137 (SIGKILL)`, `3`.
+ * @param {number} code
+ */
 export function withSignal(code) {
   const name = signalOf(code);
   return name ? `${code} (${name})` : `${code}`;

@@ -24,7 +24,10 @@ export function span(seconds) {
   return t("span.seconds", { seconds: rest });
 }
 
-/** As a shell would read it back. @param {string[] | string} command */
+/**
+ * As a shell would read it back.
+ * @param {string[] | string} command
+ */
 export function commandLine(command) {
   return harmless(typeof command === "string" ? command : command.map(quoted).join(" "));
 }
@@ -63,7 +66,10 @@ export function placeOf(task) {
   return task.allocation.map((part) => harmless(part.node) + (part.gpus.length ? `:${ranges(part.gpus)}` : "")).join(" ");
 }
 
-/** `0-3,5` @param {number[]} numbers in order */
+/**
+ * `0-3,5`
+ * @param {number[]} numbers in order
+ */
 export function ranges(numbers) {
   /** @type {[number, number][]} */
   const runs = [];

@@ -47,19 +47,30 @@ export function groupsOf(tasks, by, open) {
   });
 }
 
-/** What the names of an array's tasks begin with, for a sweep writes its values into them. @param {Task[]} tasks */
+/**
+ * What the names of an array's tasks begin with, for a sweep writes its values into them.
+ * @param {Task[]} tasks
+ */
 export function commonName(tasks) {
   let common = tasks[0].name;
   for (const { name } of tasks) while (!name.startsWith(common)) common = common.slice(0, -1);
   return tasks.every((task) => task.name === common) ? common : common.replace(/[\s\-_.,:;=/]+[\p{L}\d]*$/u, "") || common;
 }
 
-/** A list as it is shown: each group, and behind an open one its tasks. @param {Group[]} groups @returns {(Group | Task)[]} */
+/**
+ * A list as it is shown: each group, and behind an open one its tasks.
+ * @param {Group[]} groups
+ * @returns {(Group | Task)[]}
+ */
 export function rowsOf(groups) {
   return groups.flatMap((group) => (group.isOpen ? [group, ...group.tasks] : [group]));
 }
 
-/** How many are in which state, the most first. @param {Task[]} tasks @returns {[string, number][]} */
+/**
+ * How many are in which state, the most first.
+ * @param {Task[]} tasks
+ * @returns {[string, number][]}
+ */
 export function statesOf(tasks) {
   /** @type {Record<string, number>} */
   const counts = {};
@@ -67,7 +78,10 @@ export function statesOf(tasks) {
   return Object.entries(counts).sort((a, b) => b[1] - a[1]);
 }
 
-/** What has ended still tells where it was. @param {Task[]} tasks */
+/**
+ * What has ended still tells where it was.
+ * @param {Task[]} tasks
+ */
 function gpusOf(tasks) {
   return tasks.filter((task) => RUNNING.has(task.state)).reduce((sum, task) => sum + task.allocation.reduce((held, part) => held + part.gpus.length, 0), 0);
 }

@@ -37,7 +37,10 @@ const WORDS_MS = 2_000;
 let words = { name: "en", ui: {}, parts: new Set(), messages: null, otherMessages: [], forms: {}, names: {}, sayings: [] };
 /** Parts that somebody needed so far, in whichever language. */
 const needed = new Set([SHARED]);
-/** Other messages came: who shows one that lacked is drawn again. @type {Signal<number>} */
+/**
+ * Other messages came: who shows one that lacked is drawn again.
+ * @type {Signal<number>}
+ */
 const arrivals = new Signal(0);
 
 /** @type {import("./wording.js").Language} */
@@ -92,7 +95,11 @@ export function said(key, args, text) {
   return harmless(text ?? key ?? "");
 }
 
-/** Are there words for it, and for each message within? @param {any} value @returns {boolean} */
+/**
+ * Are there words for it, and for each message within?
+ * @param {any} value
+ * @returns {boolean}
+ */
 function isWorded(value) {
   if (Array.isArray(value)) return value.every(isWorded);
   if (!value || typeof value !== "object") return true;

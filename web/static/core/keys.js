@@ -58,7 +58,10 @@ export function useKeys(keys) {
   }, []);
 }
 
-/** All keys that hold now. @returns {[string, Key][]} */
+/**
+ * All keys that hold now.
+ * @returns {[string, Key][]}
+ */
 export function allKeys() {
   return Object.entries(Object.assign({}, ...layers.map(({ keys }) => keys)));
 }

@@ -29,7 +29,10 @@ export class Live {
     this.opened = () => {};
     /** @type {() => void} */
     this.refused = () => {};
-    /** The master refused something to this user: their rights may have changed. @type {() => void} */
+    /**
+     * The master refused something to this user: their rights may have changed.
+     * @type {() => void}
+     */
     this.forbidden = () => {};
     this._key = key;
     /** @type {WebSocket | null} */

@@ -46,7 +46,10 @@ export class LogWindow {
     await this._show({ offset: -PIECE, limit: PIECE });
   }
 
-  /** The lines around a byte. @param {number} offset */
+  /**
+   * The lines around a byte.
+   * @param {number} offset
+   */
   async toOffset(offset) {
     await this._show({ offset: Math.max(0, offset - PIECE / 2), limit: PIECE });
   }

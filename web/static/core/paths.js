@@ -5,7 +5,10 @@ export function encoded(path) {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
-/** The page of a folder or a file. @param {string} path */
+/**
+ * The page of a folder or a file.
+ * @param {string} path
+ */
 export function pageOf(path) {
   return path ? `files/${encoded(path)}` : "files";
 }
@@ -37,7 +40,10 @@ export function visiblePath({ root, folders }, folder) {
   return folders.some(({ name }) => path === name || path.startsWith(`${name}/`)) ? path : null;
 }
 
-/** A visible folder can neither be renamed nor deleted. @param {string} path */
+/**
+ * A visible folder can neither be renamed nor deleted.
+ * @param {string} path
+ */
 export function isVisibleFolder(path) {
   return !path.includes("/");
 }

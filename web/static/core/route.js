@@ -7,7 +7,10 @@ import { Signal, useSignal } from "./signal.js";
 
 const base = new URL(document.baseURI);
 
-/** Must the next page be loaded whole? @type {() => boolean} */
+/**
+ * Must the next page be loaded whole?
+ * @type {() => boolean}
+ */
 let mustLoad = () => false;
 
 /** @param {() => boolean} look */

@@ -20,7 +20,10 @@ import { Signal } from "./signal.js";
  * @property {number | null} [until]
  */
 
-/** Undefined until it is known; null for nobody. @type {Signal<Me | null | undefined>} */
+/**
+ * Undefined until it is known; null for nobody.
+ * @type {Signal<Me | null | undefined>}
+ */
 export const me = new Signal(/** @type {Me | null | undefined} */ (undefined));
 
 export function sessionKey() {
@@ -31,10 +34,10 @@ export function sessionKey() {
  * A request to the console's own server, with our half of the session. Raises a Failure for what is refused.
  * @param {string} method
  * @param {string} path below the base
- * @param {{headers?: Record<string, string>, body?: BodyInit, takes?: number[], signal?: AbortSignal}} [more] `takes`: what
+ * @param {{headers?: Record<string, string>, body?: BodyInit, takes?: number[], signal?: AbortSignal}} more `takes`: what
  *   is no refusal, beside success
  */
-export async function send(method, path, { headers = {}, body, takes = [], signal } = {}) {
+export async function send(method, path, { headers = {}, body, takes = [], signal }) {
   const key = sessionKey();
   const all = key ? { "X-Muster-Key": key, ...headers } : headers;
   let answer;
@@ -107,7 +110,10 @@ export function forgetSession() {
   me.set(null);
 }
 
-/** May this person do what needs the role? @param {"viewer" | "user" | "admin"} role */
+/**
+ * May this person do what needs the role?
+ * @param {"viewer" | "user" | "admin"} role
+ */
 export function hasRole(role) {
   const ranks = { viewer: 0, user: 1, admin: 2 };
   return me.value ? ranks[me.value.role] >= ranks[role] : false;

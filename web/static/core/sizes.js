@@ -45,7 +45,10 @@ export function percent(part) {
   return part === null || part === undefined ? "" : `${Math.round(part)} %`;
 }
 
-/** With commas. Not by `toLocaleString`: the first call of that takes 30 ms of a page that is just coming up. @param {number} count */
+/**
+ * With commas. Not by `toLocaleString`: the first call of that takes 30 ms of a page that is just coming up.
+ * @param {number} count
+ */
 export function count(count) {
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }

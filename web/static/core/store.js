@@ -23,7 +23,10 @@ export class Store {
     this.cluster = new Cluster();
     /** How many changes wait for the hand to be lifted. */
     this.heldBack = new Signal(0);
-    /** Why the first lists did not come. @type {Signal<import("./failure.js").Failure | null>} */
+    /**
+     * Why the first lists did not come.
+     * @type {Signal<import("./failure.js").Failure | null>}
+     */
     this.fault = new Signal(/** @type {import("./failure.js").Failure | null} */ (null));
     /** @type {Set<() => void>} */
     this._viewers = new Set();

@@ -7,12 +7,18 @@ export { specOf };
 
 /** @typedef {import("./wish.js").Draft} Draft */
 
-/** Commands that are no empty lines, one a task. @param {Draft} draft */
+/**
+ * Commands that are no empty lines, one a task.
+ * @param {Draft} draft
+ */
 export function commandsOf(draft) {
   return (draft.command ?? "").split("\n").map((line) => line.trim()).filter((line) => line && !line.startsWith("#"));
 }
 
-/** Is it many tasks, one a line? @param {Draft} draft */
+/**
+ * Is it many tasks, one a line?
+ * @param {Draft} draft
+ */
 export function isBatch(draft) {
   return draft.many === "on" && commandsOf(draft).length > 1;
 }
@@ -39,12 +45,18 @@ export function sweepOf(draft) {
   return { values, faults };
 }
 
-/** Is it a task for each point of a sweep? @param {Draft} draft */
+/**
+ * Is it a task for each point of a sweep?
+ * @param {Draft} draft
+ */
 export function isSweep(draft) {
   return Boolean(draft.sweep?.trim());
 }
 
-/** How many tasks it is. @param {Record<string, string[]>} values */
+/**
+ * How many tasks it is.
+ * @param {Record<string, string[]>} values
+ */
 export function pointCount(values) {
   return Object.values(values).reduce((product, one) => product * one.length, 1);
 }
@@ -69,7 +81,11 @@ export function points(values, most) {
   });
 }
 
-/** What stands for `{lr}` there. @param {string} command @param {Record<string, string>} point */
+/**
+ * What stands for `{lr}` there.
+ * @param {string} command
+ * @param {Record<string, string>} point
+ */
 export function filled(command, point) {
   return command.replace(/\{(\w+)\}/g, (whole, name) => point[name] ?? whole);
 }
@@ -80,7 +96,10 @@ function sweepWords(draft) {
   return [...values, ...["cap", "max_fails"].flatMap((name) => (draft[name]?.trim() ? [`--${name.replace("_", "-")} ${draft[name].trim()}`] : []))];
 }
 
-/** What a sweep is besides: how many at once, and after how many failures the rest is held. @param {Draft} draft */
+/**
+ * What a sweep is besides: how many at once, and after how many failures the rest is held.
+ * @param {Draft} draft
+ */
 export function arrayOf(draft) {
   const bounds = ["cap", "max_fails"].flatMap((name) => (draft[name]?.trim() ? [[name, Number.isFinite(Number(draft[name])) ? Number(draft[name]) : draft[name].trim()]] : []));
   return { sweep: sweepOf(draft).values, ...Object.fromEntries(bounds) };
@@ -106,7 +125,11 @@ export function pythonOf(draft) {
   return `import muster\n\nwith muster.connect() as queue:\n    print(queue.${call})`;
 }
 
-/** As Python writes it. @param {any} value @returns {string} */
+/**
+ * As Python writes it.
+ * @param {any} value
+ * @returns {string}
+ */
 function literal(value) {
   if (value === true) return "True";
   if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;

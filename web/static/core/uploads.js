@@ -49,19 +49,28 @@ export function addUploads(folder, files) {
   work();
 }
 
-/** Over the one that is there. @param {Upload} upload */
+/**
+ * Over the one that is there.
+ * @param {Upload} upload
+ */
 export function replace(upload) {
   change(upload, { state: "waiting", overwrite: true, failure: null });
   work();
 }
 
-/** Try again what was refused. @param {Upload} upload */
+/**
+ * Try again what was refused.
+ * @param {Upload} upload
+ */
 export function tryAgain(upload) {
   change(upload, { state: "waiting", failure: null });
   work();
 }
 
-/** Send it no further, and keep nothing of it. @param {Upload} upload */
+/**
+ * Send it no further, and keep nothing of it.
+ * @param {Upload} upload
+ */
 export function drop(upload) {
   const begun = begunBefore(upload);
   uploads.set(uploads.value.filter((one) => one.id !== upload.id));
@@ -142,7 +151,10 @@ async function sendWhole(upload, signal) {
   }
 }
 
-/** Asked before bytes are sent in vain; whoever comes between is seen when they arrive. @param {string} path */
+/**
+ * Asked before bytes are sent in vain; whoever comes between is seen when they arrive.
+ * @param {string} path
+ */
 function isThere(path) {
   return live.call("file.stat", { path }).then(() => true, (failure) => (failure.code === "not_found" ? false : Promise.reject(failure)));
 }
@@ -159,18 +171,28 @@ function put(upload, body, headers, signal) {
   return send("PUT", `api/v1/files/${encoded(upload.path)}`, { headers: more, body: body ?? undefined, takes: [308], signal });
 }
 
-/** How far it came: `bytes=0-1048575`. @param {Response} answer */
+/**
+ * How far it came: `bytes=0-1048575`.
+ * @param {Response} answer
+ */
 function received(answer) {
   const found = /-(\d+)$/.exec(answer.headers.get("range") ?? "");
   return found ? Number(found[1]) + 1 : 0;
 }
 
-/** The same file for the same place, as far as a browser can tell. @param {Upload} upload */
+/**
+ * The same file for the same place, as far as a browser can tell.
+ * @param {Upload} upload
+ */
 function keyOf({ path, file }) {
   return [path, file.size, file.lastModified].join("\n");
 }
 
-/** Which of the master's uploads it is. @param {Upload} upload @returns {string | undefined} */
+/**
+ * Which of the master's uploads it is.
+ * @param {Upload} upload
+ * @returns {string | undefined}
+ */
 function begunBefore(upload) {
   return (kept("uploads") ?? {})[keyOf(upload)];
 }

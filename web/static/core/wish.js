@@ -10,7 +10,11 @@ const SPAN = /^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$|^(\d+(?:\.\d+)?)\s*([smhd]?)$/
 const UNITS = /** @type {Record<string, number>} */ ({ "": 1, s: 1, m: 60, h: 3600, d: 86_400 });
 const DAY_MS = 86_400_000;
 
-/** `90`, `2h`, `1:30:00`, `1-12:00`, as at the command line. @param {string} text @returns {number | string} */
+/**
+ * `90`, `2h`, `1:30:00`, `1-12:00`, as at the command line.
+ * @param {string} text
+ * @returns {number | string}
+ */
 export function seconds(text) {
   const found = SPAN.exec(text);
   if (!found) return text;
@@ -20,7 +24,11 @@ export function seconds(text) {
   return days * 86_400 + first * 3600 + second * 60 + third;
 }
 
-/** `now+2h`, `22:00` (the next one), a day, or a day and time (of here, where it names no zone), in seconds since the epoch. @param {string} text @returns {number | string} */
+/**
+ * `now+2h`, `22:00` (the next one), a day, or a day and time (of here, where it names no zone), in seconds since the epoch.
+ * @param {string} text
+ * @returns {number | string}
+ */
 export function moment(text) {
   const span = /^now\+(.+)$/i.exec(text);
   if (span) {
@@ -46,7 +54,11 @@ function numeral(text) {
   return Number.isFinite(Number(text)) ? Number(text) : text;
 }
 
-/** `0,1`, `0-3`. @param {string} text @returns {(number | string)[]} */
+/**
+ * `0,1`, `0-3`.
+ * @param {string} text
+ * @returns {(number | string)[]}
+ */
 function numbers(text) {
   return listed(text).flatMap((part) => {
     const range = /^(\d{1,4})\s*-\s*(\d{1,4})$/.exec(part);
@@ -55,7 +67,10 @@ function numbers(text) {
   });
 }
 
-/** `12`, `12:any`, `12/` for all of an array. @param {string} text */
+/**
+ * `12`, `12:any`, `12/` for all of an array.
+ * @param {string} text
+ */
 function predecessor(text) {
   const [which, on] = text.split(":");
   const id = which.replace(/\/$/, "");
@@ -63,7 +78,10 @@ function predecessor(text) {
   return id === which ? said : { ...said, array: true };
 }
 
-/** `matlab`, `matlab=2,ansys`, or with a colon. @param {string} text */
+/**
+ * `matlab`, `matlab=2,ansys`, or with a colon.
+ * @param {string} text
+ */
 function licences(text) {
   return Object.fromEntries(listed(text).map((one) => {
     const [name, count] = one.split(/[:=]/);
@@ -71,7 +89,10 @@ function licences(text) {
   }));
 }
 
-/** `gpu1=0,1; gpu2=2,3`. @param {string} text */
+/**
+ * `gpu1=0,1; gpu2=2,3`.
+ * @param {string} text
+ */
 function gpusOn(text) {
   return Object.fromEntries(text.split(";").filter((one) => one.trim()).map((one) => {
     const [name, ids] = one.split("=");
@@ -79,7 +100,10 @@ function gpusOn(text) {
   }));
 }
 
-/** `USR1@120`, `B:USR1@2m`. @param {string} text */
+/**
+ * `USR1@120`, `B:USR1@2m`.
+ * @param {string} text
+ */
 function signal(text) {
   const [, only, name, early] = /^(?:(B):)?([^@]*)(?:@(.*))?$/i.exec(text) ?? [];
   return { name: (name ?? text).trim().toUpperCase().replace(/^SIG/, ""), before_s: early === undefined ? 60 : seconds(early.trim()), main_only: Boolean(only) };
@@ -103,12 +127,19 @@ export const TYPED = {
   signal: { read: signal, write: (value) => `${value.main_only ? "B:" : ""}${value.name}@${value.before_s}` },
 };
 
-/** The command as somebody would type it. @param {string[] | string} command */
+/**
+ * The command as somebody would type it.
+ * @param {string[] | string} command
+ */
 export function typedCommand(command) {
   return typeof command === "string" ? command : command.map(quoted).join(" ");
 }
 
-/** Variables as a draft has them: each name with its value. @param {string | undefined} text @returns {[string, string][]} */
+/**
+ * Variables as a draft has them: each name with its value.
+ * @param {string | undefined} text
+ * @returns {[string, string][]}
+ */
 export function variablesIn(text) {
   return text ? JSON.parse(text) : [];
 }
@@ -118,7 +149,10 @@ function setVariables(text) {
   return variablesIn(text).map(([name, value]) => /** @type {[string, string]} */ ([name.trim(), value])).filter(([name, value]) => name || value);
 }
 
-/** Whether there is anything to say of it. @param {unknown} value */
+/**
+ * Whether there is anything to say of it.
+ * @param {unknown} value
+ */
 function isSaid(value) {
   if (Array.isArray(value)) return value.length > 0;
   return value && typeof value === "object" ? Object.keys(value).length > 0 : Boolean(value);
@@ -155,12 +189,18 @@ const OPTIONS = /** @type {Record<string, string>} */ ({ memory_mib: "mem", tmp_
 /** Refusals that are of one field and do not say which. */
 const FIELD_OF = /** @type {Record<string, string>} */ ({ elastic_without_range: "gpus", elastic_without_checkpoint: "checkpoint" });
 
-/** What a field is called at the command line. @param {string} name */
+/**
+ * What a field is called at the command line.
+ * @param {string} name
+ */
 export function optionOf(name) {
   return TYPED[name]?.option ?? OPTIONS[name] ?? name;
 }
 
-/** The field of which something is refused, where the refusal names one. @param {import("./failure.js").Failure} failure */
+/**
+ * The field of which something is refused, where the refusal names one.
+ * @param {import("./failure.js").Failure} failure
+ */
 export function fieldOf({ key, args, message }) {
   return FIELD_OF[key ?? ""] ?? (String(args?.field ?? args?.where ?? "").replace(/[:\s$.]+/g, "") || /^(\w+):/.exec(message)?.[1] || "");
 }
@@ -192,7 +232,11 @@ export function specOf(draft) {
   return spec;
 }
 
-/** The same as options of the command line. @param {Draft} draft @returns {string[]} */
+/**
+ * The same as options of the command line.
+ * @param {Draft} draft
+ * @returns {string[]}
+ */
 export function optionsOf(draft) {
   /** @param {string} name @param {string} text */
   const option = (name, text) => `--${optionOf(name)} ${quoted(text)}`;

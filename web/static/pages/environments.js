@@ -53,7 +53,10 @@ export function Page() {
   </div>`;
 }
 
-/** On which node is asked. @param {{node: string | null}} props */
+/**
+ * On which node is asked.
+ * @param {{node: string | null}} props
+ */
 function NodeChoice({ node }) {
   const cluster = useCluster(store, ["nodes"]);
   const online = [...cluster.nodes.values()].filter((one) => one.state === "online" || one.name === node);
@@ -101,7 +104,10 @@ function Head({ name }) {
     ${hasRole("user") ? html`<a class="button" href=${address("submit", { env: name })}>${t("envs.use")}</a>` : null}</header>`;
 }
 
-/** Can a task use it, and with which Python? @param {{where: {env: string, node?: string}}} props */
+/**
+ * Can a task use it, and with which Python?
+ * @param {{where: {env: string, node?: string}}} props
+ */
 function Python({ where }) {
   const told = useAsked("env.check", where, true);
   return html`<section class="card">
@@ -113,7 +119,10 @@ function Python({ where }) {
   </section>`;
 }
 
-/** What its framework sees: asked when somebody wants to know, for it takes long. @param {{where: {env: string, node?: string}, option: string}} props */
+/**
+ * What its framework sees: asked when somebody wants to know, for it takes long.
+ * @param {{where: {env: string, node?: string}, option: string}} props
+ */
 function Cuda({ where, option }) {
   const [framework, setFramework] = useState("torch");
   const [isWanted, setWanted] = useState(false);

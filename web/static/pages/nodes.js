@@ -92,7 +92,10 @@ function useColumns(cluster, isNarrow, words) {
   }, [cluster, isNarrow, words]);
 }
 
-/** What keeps tasks from it, and for which task GPUs are reserved there. @param {Node} node */
+/**
+ * What keeps tasks from it, and for which task GPUs are reserved there.
+ * @param {Node} node
+ */
 function why(node) {
   const told = [reasonsOf(node), keptOn(node)].filter(Boolean).join(" · ");
   return html`<span class=${classes("dim")} title=${told}><${Said} text=${told} /></span>`;

@@ -97,7 +97,10 @@ function NodeGpus({ node, gpus }) {
   </div>`;
 }
 
-/** The next tasks, and why they wait. @param {{cluster: import("../core/cluster.js").Cluster}} props */
+/**
+ * The next tasks, and why they wait.
+ * @param {{cluster: import("../core/cluster.js").Cluster}} props
+ */
 function Next({ cluster }) {
   const now = useNow();
   const waiting = queued(cluster).filter((task) => task.state === "waiting");

@@ -127,7 +127,10 @@ function Bar({ chosen, total, clear }) {
   </div>`;
 }
 
-/** Where two tasks are compared. @param {Task[]} two */
+/**
+ * Where two tasks are compared.
+ * @param {Task[]} two
+ */
 const besides = ([one, other]) => `tasks/${one.id}?tab=compare&with=${other.id}`;
 
 /** @param {{isReady: boolean, isFiltered: boolean, show: string}} props */

@@ -84,12 +84,18 @@ export function Page() {
   </div>`;
 }
 
-/** In this browser, but for what may be a secret. @param {Draft} draft */
+/**
+ * In this browser, but for what may be a secret.
+ * @param {Draft} draft
+ */
 function keepDraft({ variables, ...rest }) {
   keep("draft", rest);
 }
 
-/** How many tasks a draft is. @param {Draft} draft */
+/**
+ * How many tasks a draft is.
+ * @param {Draft} draft
+ */
 function howMany(draft) {
   if (isSweep(draft)) return pointCount(sweepOf(draft).values);
   return isBatch(draft) ? commandsOf(draft).length : 1;
@@ -170,7 +176,11 @@ async function send(draft) {
   go(`tasks/${made.id}`);
 }
 
-/** A draft that is like a task that there is. @param {number} id @returns {Promise<Draft | null>} */
+/**
+ * A draft that is like a task that there is.
+ * @param {number} id
+ * @returns {Promise<Draft | null>}
+ */
 async function takeOver(id) {
   const task = store.cluster.task(id) ?? (await live.call("task.show", { id }));
   return { ...draftOf(task), command: typedCommand(task.command) };

@@ -22,7 +22,10 @@ import { act, TaskActions } from "../parts/task-actions.js";
 import { Waits } from "../parts/waits.js";
 
 /** @typedef {import("../core/cluster.js").Task} Task */
-/** Each with its key; small letters are taken by what a log and a folder can do. @type {Record<string, string>} */
+/**
+ * Each with its key; small letters are taken by what a log and a folder can do.
+ * @type {Record<string, string>}
+ */
 const TABS = { log: "l", why: "w", details: "d", files: "F", compare: "C" };
 
 const loads = {
@@ -136,14 +139,20 @@ function Head({ task, page }) {
   </header>`;
 }
 
-/** The actions that fit the task's state, and no others: a finished task has no Pause. @param {Task} task */
+/**
+ * The actions that fit the task's state, and no others: a finished task has no Pause.
+ * @param {Task} task
+ */
 function fitting(task) {
   if (ENDED.has(task.state)) return ["retry", "edit", "remove"];
   if (WAITING.has(task.state)) return [task.state === "held" ? "release" : "hold", "edit", "start", "cancel", "remove"];
   return [task.state === "paused" ? "resume" : "pause", "cancel"];
 }
 
-/** How far it may be, by what its like took. @param {{elapsed: number, expected: any, limit: number | null}} props */
+/**
+ * How far it may be, by what its like took.
+ * @param {{elapsed: number, expected: any, limit: number | null}} props
+ */
 function Progress({ elapsed, expected, limit }) {
   const part = Math.min(1, elapsed / Math.max(1, expected.high));
   const left = Math.max(0, expected.high - elapsed);

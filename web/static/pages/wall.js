@@ -63,7 +63,10 @@ export function Wall() {
   </div>`;
 }
 
-/** For which task GPUs are reserved, by its number: whose it is, the list of tasks shows. @param {NonNullable<import("../core/cluster.js").Node["reservation"]>} it */
+/**
+ * For which task GPUs are reserved, by its number: whose it is, the list of tasks shows.
+ * @param {NonNullable<import("../core/cluster.js").Node["reservation"]>} it
+ */
 function kept({ task, gpus, expected_at: at }) {
   const words = { task, gpus: ranges(gpus) };
   return at === null ? t("wall.kept", words) : t("wall.kept-until", { ...words, at: moment(at) });

@@ -92,7 +92,10 @@ function Content({ path, content, more }) {
       ${content.shown < MOST ? html`<button onClick=${more}>${t("files.more")}</button>` : html`<button onClick=${() => download(`files/${encoded(path)}`)}>${t("files.download")}</button>`}</p>` : null}`;
 }
 
-/** By a ticket, as downloads are: no key may stand in an address. @param {{path: string, tag: string}} props */
+/**
+ * By a ticket, as downloads are: no key may stand in an address.
+ * @param {{path: string, tag: string}} props
+ */
 function Picture({ path, tag }) {
   const [url, setUrl] = useState("");
   useEffect(() => {

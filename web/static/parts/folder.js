@@ -215,12 +215,19 @@ function Name({ folder, entry }) {
   return html`<a class="file-name" href=${pageOf(joined(folder, entry.name))} title=${shown}><${Icon} name=${entry.kind === "folder" ? "folder" : "file"} /><span>${shown}</span>${mark}</a>`;
 }
 
-/** `rw-r-----` @param {number} mode */
+/**
+ * `rw-r-----`
+ * @param {number} mode
+ */
 export function rights(mode) {
   return [6, 3, 0].map((shift) => ["r", "w", "x"].map((letter, at) => ((mode >> shift) & (4 >> at) ? letter : "-")).join("")).join("");
 }
 
-/** Files that are dropped on the page. @param {string} path @param {string | null} why not */
+/**
+ * Files that are dropped on the page.
+ * @param {string} path
+ * @param {string | null} why not
+ */
 function useDrop(path, why) {
   const [isOver, setOver] = useState(false);
   const isFiles = (/** @type {DragEvent} */ event) => !why && event.dataTransfer?.types.includes("Files");

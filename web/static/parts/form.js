@@ -46,7 +46,10 @@ export function quotaWords(quota) {
   return Object.fromEntries(QUOTAS.map((name) => [name, quota[name] === null ? "" : String(quota[name])]));
 }
 
-/** Empty is no bound; what is no number the master refuses. @param {Record<string, string>} changes */
+/**
+ * Empty is no bound; what is no number the master refuses.
+ * @param {Record<string, string>} changes
+ */
 export function withQuotas(changes) {
   return Object.fromEntries(Object.entries(changes).map(([name, text]) => {
     if (!QUOTAS.some((one) => one === name)) return [name, text];

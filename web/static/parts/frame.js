@@ -66,7 +66,10 @@ function skip(event) {
   document.getElementById("main")?.focus();
 }
 
-/** A page, once its module and its words have come. @param {{page: import("../pages/index.js").Page, parts: string[]}} props */
+/**
+ * A page, once its module and its words have come.
+ * @param {{page: import("../pages/index.js").Page, parts: string[]}} props
+ */
 function Loaded({ page, parts }) {
   const [module, setModule] = useState(/** @type {{Page: any} | null} */ (null));
   const [fault, setFault] = useState(/** @type {unknown} */ (null));

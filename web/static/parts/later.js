@@ -6,7 +6,10 @@ import { reloadOnceThere } from "../core/reload.js";
 import { Refusal } from "./refusal.js";
 import { Waits } from "./waits.js";
 
-/** What has come of what was loaded, so that whoever comes again sees nothing being loaded. @type {WeakMap<() => Promise<any>, any>} */
+/**
+ * What has come of what was loaded, so that whoever comes again sees nothing being loaded.
+ * @type {WeakMap<() => Promise<any>, any>}
+ */
 const come = new WeakMap();
 
 /**

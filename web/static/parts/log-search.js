@@ -20,8 +20,10 @@ const MOST = 200;
 export async function search(asked, isOver) {
   /** @type {Match[]} */
   const found = [];
+  /** @type {number | null | undefined} */
   let next;
   do {
+    /** @type {{matches: Match[], next: number | null}} */
     const step = await live.call("log.search", { ...asked, limit: asked.limit - found.length, ...(next === undefined ? {} : { offset: next }) });
     found.push(...step.matches);
     next = step.next;

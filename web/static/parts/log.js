@@ -231,7 +231,10 @@ function useWrapped(box, log) {
   return {
     from,
     hold,
-    /** Go to the line at this offset. @param {number} offset */
+    /**
+     * Go to the line at this offset.
+     * @param {number} offset
+     */
     show(offset) {
       const at = file.lines.findIndex((line) => line.at >= offset);
       if (at < 0) return;
@@ -285,7 +288,12 @@ async function more(element, log, isAtEnd, hold) {
   }
 }
 
-/** Where it stands then. @param {HTMLElement} element @param {LogWindow} file @param {number} offset */
+/**
+ * Where it stands then.
+ * @param {HTMLElement} element
+ * @param {LogWindow} file
+ * @param {number} offset
+ */
 function showLine(element, file, offset) {
   const at = file.lines.findIndex((line) => line.at >= offset);
   element.scrollTop = Math.max(0, (at - 4) * LINE);

@@ -12,13 +12,19 @@ import { complain, tell } from "./toast.js";
 
 /** @typedef {import("../core/cluster.js").Node} Node */
 
-/** What keeps tasks from it, or us from it, in one line. @param {Node} node */
+/**
+ * What keeps tasks from it, or us from it, in one line.
+ * @param {Node} node
+ */
 export function reasonsOf(node) {
   if (!node.reason_messages.length) return harmless(node.reason ?? "");
   return node.reason_messages.map((one) => said(one.key, one.args, node.reason)).join(" · ");
 }
 
-/** For which task GPUs of it are reserved, and by when that is expected to start; "" for none. @param {Node} node */
+/**
+ * For which task GPUs of it are reserved, and by when that is expected to start; "" for none.
+ * @param {Node} node
+ */
 export function keptOn(node) {
   if (!node.reservation) return "";
   const { task, gpus, expected_at: at } = node.reservation;
@@ -35,7 +41,10 @@ export function NodeActions({ node }) {
     ${node.state === "untrusted" ? html`<button class="primary" aria-disabled=${Boolean(why)} title=${why ?? `muster node trust ${quoted(node.name)}`} onClick=${() => !why && trust(node.name)}>${t("node.trust")}</button>` : null}`;
 }
 
-/** Show the key that the machine has, to whoever compares it, and pin that very one. @param {string} name */
+/**
+ * Show the key that the machine has, to whoever compares it, and pin that very one.
+ * @param {string} name
+ */
 async function trust(name) {
   try {
     const { offered, known, pinned } = await live.call("node.trust", { name });
@@ -74,7 +83,10 @@ export async function resume(name, gpus) {
   }
 }
 
-/** The form that asks why. @param {Node} node */
+/**
+ * The form that asks why.
+ * @param {Node} node
+ */
 function Reason(node) {
   return (/** @type {{done: (reason: string | null) => void}} */ { done }) => {
     const submit = (/** @type {SubmitEvent} */ event) => {

@@ -56,7 +56,10 @@ function gpusAsked(task) {
   return task.nodes > 1 ? `${task.nodes}×${each || 0}` : each;
 }
 
-/** Why it waits, what is wrong, or how it ended; of one that runs well, what it runs. @param {{task: Task}} props */
+/**
+ * Why it waits, what is wrong, or how it ended; of one that runs well, what it runs.
+ * @param {{task: Task}} props
+ */
 function Why({ task }) {
   if (task.warning) {
     const text = said(task.warning_key, task.warning_args, task.warning);

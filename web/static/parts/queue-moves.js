@@ -14,7 +14,10 @@ import { complain, tell } from "./toast.js";
 
 /** @typedef {import("../core/cluster.js").Task} Task */
 
-/** Why none of these can be moved: a key of the words, or null. @param {Task[]} tasks */
+/**
+ * Why none of these can be moved: a key of the words, or null.
+ * @param {Task[]} tasks
+ */
 function obstacleOf(tasks) {
   if (!hasRole("user")) return "not.allowed.viewer";
   return tasks.some((task) => WAITING.has(task.state)) ? null : "not.waiting";
@@ -29,7 +32,12 @@ export async function move(tasks, where) {
   await carryOut(where === "first" ? movesBefore(queue, chosen, queue.find((id) => !chosen.has(id)) ?? null) : movesBy(queue, chosen, where === "up" ? -1 : 1));
 }
 
-/** Before another, or behind it. @param {Task[]} tasks @param {Task} target @param {boolean} isBehind */
+/**
+ * Before another, or behind it.
+ * @param {Task[]} tasks
+ * @param {Task} target
+ * @param {boolean} isBehind
+ */
 export async function moveTo(tasks, target, isBehind) {
   if (obstacleOf(tasks) || !WAITING.has(target.state)) return tell(t("not.waiting"));
   const queue = queued(store.cluster).map((task) => task.id);
@@ -38,7 +46,10 @@ export async function moveTo(tasks, target, isBehind) {
   await carryOut(movesBefore(queue, chosen, queue[at] ?? null));
 }
 
-/** One after the other; the first that is refused ends it, for the next would land elsewhere. @param {{id: number, position: number}[]} moves */
+/**
+ * One after the other; the first that is refused ends it, for the next would land elsewhere.
+ * @param {{id: number, position: number}[]} moves
+ */
 async function carryOut(moves) {
   try {
     for (const one of moves) await live.call("task.move", one);

@@ -33,7 +33,10 @@ export function Sweep({ draft }) {
   </details>`;
 }
 
-/** What each line would be, where each is a task of its own. @param {{draft: Draft}} props */
+/**
+ * What each line would be, where each is a task of its own.
+ * @param {{draft: Draft}} props
+ */
 export function Batch({ draft }) {
   if (!isBatch(draft) || isSweep(draft)) return null;
   const commands = commandsOf(draft);

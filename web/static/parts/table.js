@@ -154,10 +154,16 @@ function useFollowedCursor(box, rows, keyOf, cursor, height) {
   }, [cursor]);
 }
 
-/** The row that is being dragged: one at a time, in one window. @type {any} */
+/**
+ * The row that is being dragged: one at a time, in one window.
+ * @type {any}
+ */
 let dragged = null;
 
-/** By its box, so that the words of a row can still be selected. @param {any} row */
+/**
+ * By its box, so that the words of a row can still be selected.
+ * @param {any} row
+ */
 function dragHandle(row) {
   return {
     draggable: true,

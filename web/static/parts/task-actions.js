@@ -96,7 +96,10 @@ function whatFits(action, tasks) {
   return { action, blocked, command: fit.length ? shortened(commandFor(action, fit)) : "" };
 }
 
-/** A tip has room for so much. @param {string} text */
+/**
+ * A tip has room for so much.
+ * @param {string} text
+ */
 function shortened(text) {
   return text.length > LONGEST_TIP ? `${text.slice(0, LONGEST_TIP)}…` : text;
 }

@@ -38,7 +38,10 @@ export function Compare({ task, page }) {
 /** Of those alike, so many are looked at, the newest. */
 const AMONG = 500;
 
-/** What it is compared with. @param {{task: Task, attempts: Attempt[], other: number | null}} props */
+/**
+ * What it is compared with.
+ * @param {{task: Task, attempts: Attempt[], other: number | null}} props
+ */
 function With({ task, attempts, other }) {
   const { query } = usePlace();
   const whose = task.array ? { array: task.array.id } : { user: task.owner };
@@ -128,13 +131,21 @@ function isText(value) {
   return typeof value === "string";
 }
 
-/** A command, with the words marked that the other has not. @param {string[]} a @param {string[]} b @param {"here" | "there"} side */
+/**
+ * A command, with the words marked that the other has not.
+ * @param {string[]} a
+ * @param {string[]} b
+ * @param {"here" | "there"} side
+ */
 function marked(a, b, side) {
   const words = pieces(a, b).filter(({ kind }) => kind === "both" || kind === side);
   return html`<code>${words.map(({ kind, text }, at) => html`${at ? " " : ""}${kind === "both" ? commandLine([text]) : html`<mark>${commandLine([text])}</mark>`}`)}</code>`;
 }
 
-/** `variables.NAME` is told by its name. @param {string} field */
+/**
+ * `variables.NAME` is told by its name.
+ * @param {string} field
+ */
 function labelOf(field) {
   const [name, ...rest] = field.split(".");
   return rest.length ? html`${t(`field.${name}`)} <code>${harmless(rest.join("."))}</code>` : t(`field.${name}`);

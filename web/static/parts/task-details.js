@@ -163,7 +163,10 @@ function Attempts({ attempts }) {
   </table></div>`;
 }
 
-/** The command that would submit it once more. @param {Task} task */
+/**
+ * The command that would submit it once more.
+ * @param {Task} task
+ */
 export function submitLine(task) {
   const words = ["muster submit", ...optionsOf(draftOf(task))]; // without variables, whose values nobody is shown
   const command = typeof task.command === "string" ? `bash -c ${quoted(task.command)}` : commandLine(task.command);

@@ -27,7 +27,10 @@ import { Field, sendsAtOnce, SomeFields, WishFields, written } from "./wish-fiel
 const OF_MENTORS = ["project", "priority", "urgent"];
 /** What one who only holds GPUs has. */
 const OF_ALLOCATIONS = ["name", "gpus", "gpu_memory_mib", "gpu_models", "gpu_ids", "nodes", "node", "exclude", "gpus_on", "begin_at", "priority", "time_limit_s", "project", "urgent"];
-/** What was written and not sent, by who wrote it and the task: another may sign in at the same window. @type {Map<string, Typed>} */
+/**
+ * What was written and not sent, by who wrote it and the task: another may sign in at the same window.
+ * @type {Map<string, Typed>}
+ */
 const begun = new Map();
 
 /** @param {{task: Task}} props */

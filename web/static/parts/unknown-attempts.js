@@ -12,7 +12,10 @@ import { complain, tell } from "./toast.js";
 
 /** @typedef {{launch_id: string, name: string, account: string, gpus: number[] | null, started_at: number | null, ended_by: string | null, dismissed_by: string | null}} Attempt */
 
-/** Nothing where there is none; asked for anew when the node changes. @param {{node: import("../core/cluster.js").Node}} props */
+/**
+ * Nothing where there is none; asked for anew when the node changes.
+ * @param {{node: import("../core/cluster.js").Node}} props
+ */
 export function UnknownAttempts({ node }) {
   const [found, setFound] = useState(/** @type {Attempt[]} */ ([]));
   const isAdmin = hasRole("admin");
@@ -61,7 +64,11 @@ export function UnknownAttempts({ node }) {
   </section>`;
 }
 
-/** Whose it becomes is asked, and which GPUs it has where nobody knows. @param {string} node @param {Attempt} one */
+/**
+ * Whose it becomes is asked, and which GPUs it has where nobody knows.
+ * @param {string} node
+ * @param {Attempt} one
+ */
 async function adopt(node, one) {
   const title = t("unknown.adopt.ask", { launch: harmless(one.launch_id) });
   const line = `muster node attempts ${quoted(node)} --adopt ${quoted(one.launch_id)}`;
@@ -84,7 +91,13 @@ async function dismiss(node, one) {
   return settled(node, one, "dismiss", "node.dismiss_attempt");
 }
 
-/** Asked once, then done. @param {string} node @param {Attempt} one @param {"end" | "dismiss"} what @param {string} verb */
+/**
+ * Asked once, then done.
+ * @param {string} node
+ * @param {Attempt} one
+ * @param {"end" | "dismiss"} what
+ * @param {string} verb
+ */
 async function settled(node, one, what, verb) {
   const launch = harmless(one.launch_id);
   const command = `muster node attempts ${quoted(node)} --${what} ${quoted(one.launch_id)}`;

@@ -60,12 +60,19 @@ function useEnvironments() {
   return told;
 }
 
-/** What a field that was written in says: its name and its text. @param {any} event @returns {[string, string]} */
+/**
+ * What a field that was written in says: its name and its text.
+ * @param {any} event
+ * @returns {[string, string]}
+ */
 export function written({ target: { name, type, checked, value } }) {
   return [name, type === "checkbox" ? (checked ? "on" : "") : value];
 }
 
-/** Ctrl and Enter send a form from wherever one writes in it. @param {KeyboardEvent} event */
+/**
+ * Ctrl and Enter send a form from wherever one writes in it.
+ * @param {KeyboardEvent} event
+ */
 export function sendsAtOnce(event) {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
@@ -128,7 +135,10 @@ function Environment({ value, names, fault }) {
   </label>`;
 }
 
-/** A task that grows and shrinks while it runs goes on from a file of its own. @param {{draft: Draft, faultOf: (name: string) => string | null}} props */
+/**
+ * A task that grows and shrinks while it runs goes on from a file of its own.
+ * @param {{draft: Draft, faultOf: (name: string) => string | null}} props
+ */
 function Elastic({ draft, faultOf }) {
   return html`<div class="fields elastic">
     <label class="switch"><input type="checkbox" name="elastic" checked=${draft.elastic === "on"} />${t("submit.elastic")}</label>

@@ -74,7 +74,10 @@ function Editor({ file, read }) {
     <p class="file-cut"><span>${t("conf.marks")}</span>${file.fixed.length ? html`<span>${t("conf.fixed", { keys: file.fixed.join(", ") })}</span>` : null}</p>`;
 }
 
-/** When a change takes effect. @param {any} told */
+/**
+ * When a change takes effect.
+ * @param {any} told
+ */
 function whenOf(told) {
   if (told.counts === "now") return t(told.name === "conf" ? "conf.settings-at-once" : "conf.at-once");
   const keys = told.at_start ?? [];
@@ -98,7 +101,11 @@ async function change(file, text) {
   return askFor({ title: t("conf.ask"), text: whenOf(told), confirm: "", content: Confirm(told, asked) });
 }
 
-/** The difference, and the password where it was not shown a moment ago. @param {any} told @param {Record<string, any>} asked */
+/**
+ * The difference, and the password where it was not shown a moment ago.
+ * @param {any} told
+ * @param {Record<string, any>} asked
+ */
 function Confirm(told, asked) {
   return (/** @type {{done: (made: any) => void}} */ { done }) => {
     const [isAsked, setAsked] = useState(false);

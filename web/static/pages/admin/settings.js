@@ -68,7 +68,11 @@ function rangeOf(one) {
   return `${bound(one.range.least)} – ${bound(one.range.most)}${one.range.none ? `, ${t("admin.none")}` : ""}`;
 }
 
-/** As the master takes it; what is no number it refuses. @param {Setting} one @param {string} text */
+/**
+ * As the master takes it; what is no number it refuses.
+ * @param {Setting} one
+ * @param {string} text
+ */
 function typed(one, text) {
   if (text === "") return null;
   if (one.unit === "word") return text;

@@ -82,7 +82,10 @@ function wordsOf(user) {
   return { role: user.role, display: user.display, mail: user.mail, language: user.language, expires_at: day(user.expires_at), ...quotaWords(user.quota) };
 }
 
-/** The day in this browser's time. @param {number | null} at */
+/**
+ * The day in this browser's time.
+ * @param {number | null} at
+ */
 function day(at) {
   return at === null ? "" : wholeMoment(at).slice(0, 10);
 }
@@ -132,7 +135,10 @@ function Password({ done }) {
   </form>`;
 }
 
-/** Who owned tasks before there were users: they are given to a user. @param {{user: User, again: () => Promise<void>}} props */
+/**
+ * Who owned tasks before there were users: they are given to a user.
+ * @param {{user: User, again: () => Promise<void>}} props
+ */
 function ClaimButton({ user, again }) {
   const claim = async () => {
     const to = await askText({ title: t("admin.claim.ask", { name: harmless(user.name) }), label: t("sign-in.user"), confirm: t("admin.claim"), command: (text) => `muster users claim ${quoted(user.name)} ${quoted(text)}` });

@@ -47,7 +47,10 @@ export const FORMS = {
   moment: (at) => wholeMoment(at),
 };
 
-/** Words that stand for a thing where a value has this name. @type {Record<string, Record<string, string>>} */
+/**
+ * Words that stand for a thing where a value has this name.
+ * @type {Record<string, Record<string, string>>}
+ */
 export const NAMES = {
   state: {
     waiting: "等待中", held: "已暂缓", starting: "准备中", running: "运行中", paused: "已暂停", succeeded: "已完成",

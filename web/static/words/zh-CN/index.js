@@ -10,7 +10,10 @@ export { SAYINGS } from "./sayings.js";
 /** @type {Record<string, string>} */
 export const MESSAGES = { ...TASKS, ...NODES, ...LINKS };
 
-/** 其余各句：先是拒绝的原因，再是文件、用户、体检、证书等。 @type {(() => Promise<Record<string, string>>)[]} */
+/**
+ * 其余各句：先是拒绝的原因，再是文件、用户、体检、证书等。
+ * @type {(() => Promise<Record<string, string>>)[]}
+ */
 export const OTHER_MESSAGES = [
   async () => (await import("./errors.js")).WORDS,
   async () => {
