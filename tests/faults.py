@@ -1,8 +1,9 @@
-"""What an error says, for tests: its key and arguments, never its sentence."""
+"""What errors and reasons say, for tests: keys and arguments, never sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,25 @@ def said(error: BaseException) -> Message:
     message = error.args[0]
     assert isinstance(message, Message)
     return message
+
+
+def says(message: Message | None, key: str, /, **values: Value) -> bool:
+    """Return whether the message, or one among its arguments, has this key and these values."""
+    if message is None:
+        return False
+    if message.key == key and all(message.args.get(name) == value for name, value in values.items()):
+        return True
+    parts = [part for value in message.args.values() for part in (value if isinstance(value, tuple) else (value,))]
+    return any(says(part, key, **values) for part in parts if isinstance(part, Message))
+
+
+@contextmanager
+def refusing(kind: type[MusterError], key: str, /, **values: Value) -> Iterator[None]:
+    """Expect an error of this kind, with a message that says this."""
+    with pytest.raises(kind) as caught:
+        yield
+    message = said(caught.value)
+    assert says(message, key, **values), repr(message)
 
 
 def refused(act: Callable[[], object]) -> Message:

@@ -339,7 +339,7 @@ def test_who_says_how_often_it_may_go_on_has_it_counted_and_then_it_has_timed_ou
     task = submit(core, on_timeout="requeue", max_retries=2)
     for turn in range(3):
         attempted(core, task, BEGUN + 100 * turn, "timed_out", 143)
-    assert (task.state, task.reason, task.retries) == (TaskState.TIMED_OUT, "its time limit ended it", 2)
+    assert (task.state, task.reason_key, task.retries) == (TaskState.TIMED_OUT, "time_limit", 2)
 
 
 def test_a_limit_of_a_moment_keeps_nobody_busy() -> None:

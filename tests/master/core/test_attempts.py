@@ -72,7 +72,7 @@ def test_a_try_that_its_node_could_not_start_is_an_attempt() -> None:
     core.plan(0.0)
     tried, runs = task.attempts
     assert (tried.no, tried.parts[0].node, tried.started_at, tried.ended_at) == (1, "a", None, 4.0)
-    assert (tried.reason, tried.reason_key) == ("could not be started: why", "not_started")
+    assert (tried.reason_key, tried.reason_args) == ("not_started", {"said": "why"})
     assert (runs.no, runs.parts[0].node, runs.ended_at) == (2, "b", None)
 
 

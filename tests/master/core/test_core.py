@@ -13,6 +13,7 @@ from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.task import ENDED, After, Task, TaskState
 from tests.master.core.small_core import BOOT, EIGHT, REBOOTED, core_with, launch_of, run, submit
 from wire.errors import BadRequestError, ConflictError, ImpossibleError, LimitError, NotFoundError
+from wire.message import Message
 
 
 def test_a_task_goes_from_submit_to_history_with_each_effect_after_its_record() -> None:
@@ -44,13 +45,14 @@ def test_a_log_near_its_limit_is_warned_of_in_the_unit_that_shows_how_near_until
     task = submit(core)
     core.plan(0.0)
     core.started("a", launch_of(task), 2.0, 2.0)
-    for size, limit, told in (
-        (900, 1000, "its log has 900 bytes; at 1,000 bytes the task is ended"),
-        (900_000, 1 << 20, "its log has 900,000 bytes; at 1 MiB the task is ended"),
-        (1900 << 20, 2000 << 20, "its log has 1,900 MiB; at 2,000 MiB the task is ended"),
+    for size, limit, units in (
+        (900, 1000, ("900 bytes", "1,000 bytes")),
+        (900_000, 1 << 20, ("900,000 bytes", "1 MiB")),
+        (1900 << 20, 2000 << 20, ("1,900 MiB", "2,000 MiB")),
     ):
         core.log_grows("a", launch_of(task), size, limit)
-        assert core.warning(task) == f"{told} (scheduler.log_bytes)"
+        assert core.what_looks_wrong(task) == Message("large_log", size=size, limit=limit)
+        assert all(unit in str(core.warning(task)) for unit in units)
     core.exited("a", Exit(launch_of(task), "exited", 6.0, 0), 6.5)
     assert core.warning(task) is None
 

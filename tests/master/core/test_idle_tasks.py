@@ -10,7 +10,7 @@ from master.core.effects import Kill
 from master.core.nodes.inventory import NodeSpec
 from master.core.tasks.task import Task, TaskState
 from tests.master.core.small_core import core_with, launch_of, submit
-from wire.message import Message
+from wire.message import Message, ids
 
 FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4)
 AFTER_S = 1800.0
@@ -64,7 +64,7 @@ def test_where_the_lab_says_so_it_is_ended_at_the_second_look_and_reads_why() ->
     assert kills(core) == [], "once"
     core.exited("a", Exit(launch_of(task), "killed", LATE + 1, 143), LATE + 1)
     assert task.state is TaskState.FAILED
-    assert str(task.reason).startswith("idle_task: its GPU (0 on node a) did nothing and its log was silent since ")
+    assert task.reason_key == "ended_as_idle"
 
 
 def test_a_task_that_is_younger_than_that_time_is_not_ended() -> None:
@@ -125,9 +125,8 @@ def test_the_owners_next_tasks_with_gpus_wait_and_say_which_task_is_idle() -> No
     assert [one.state for one in (next_one, without, others)] == [
         TaskState.WAITING, TaskState.STARTING, TaskState.STARTING
     ]  # fmt: skip
-    assert str(core.reason(next_one)) == (
-        "waits for a quota: idle task 1 of eve holds GPUs, and their next tasks with GPUs wait until it works or ends "
-        "(scheduler.idle_action)"
+    assert core.why_it_waits(next_one) == Message(
+        "over_quota", obstacles=(Message("idle_holds_next", tasks=ids([1]), owner="eve"),)
     )
     assert core.preview(Task(id=0, command="true", gpus=1, owner="eve"), 10.0) is None
     core.take_outcome()

@@ -10,7 +10,9 @@ from master.core.nodes.inventory import NodeSpec
 from master.core.planning.reservations import Reservation
 from master.core.tasks.attempt import Place
 from master.core.tasks.task import Task
+from tests.faults import says
 from tests.master.core.small_core import core_with, launch_of, submit
+from wire.message import Message, ids
 
 FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4, slots=4)
 TWO_NODES = (FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4, slots=4))
@@ -48,8 +50,8 @@ def test_a_forced_task_that_lacks_a_licence_keeps_no_gpu_idle() -> None:
     core.plan(2.0)
     assert states(forced, *others) == ["waiting", *["starting"] * 3]
     assert kept(core) == [(forced.id, {"licence solver": []})]
-    told = str(core.reason(forced))
-    assert f"licence solver is reserved for it, after task {holder.id}; nobody knows when" in told
+    after = ids([holder.id])
+    assert says(core.why_it_waits(forced), "kept_for_it", node="licence solver", gpus=ids(()), tasks=after)
     assert "0 of 1 solver licence" in " ".join(map(str, core.wait(forced).obstacles))
 
 
@@ -61,7 +63,7 @@ def test_who_asks_why_a_task_waits_takes_nothing_of_what_is_kept() -> None:
     core.plan(2.0)
     other = submit(core, gpus=1, licences=ONE)
     for _ in range(3):
-        assert core.reason(other) == "next: the planner is about to start it"
+        assert core.why_it_waits(other) == Message("next")
     core.plan(3.0)
     assert states(forced, other) == ["waiting", "starting"]
 
@@ -74,9 +76,10 @@ def test_of_what_is_free_and_kept_nobody_is_named_who_has_it() -> None:
     core.plan(2.0)
     other = submit(core, gpus=1, licences=ONE)
     core.plan(3.0)
-    assert f"a, GPUs 0-3, is reserved for it, after task {holder.id}; nobody knows when" in str(core.reason(forced))
-    assert "licence solver is free, and reserved for it" in str(core.reason(forced))
-    assert f"licence solver is free, and reserved for task {forced.id};" in str(core.reason(other))
+    why = core.why_it_waits(forced)
+    assert says(why, "kept_for_it", node="a", gpus=ids(range(4)), tasks=ids([holder.id]))
+    assert says(why, "kept_for_it_free", node="licence solver", gpus=ids(()))
+    assert says(core.why_it_waits(other), "kept_for_another_free", node="licence solver", task=forced.id)
 
 
 def test_a_licence_that_falls_free_is_for_whom_it_was_kept_and_then_room_is_kept_too() -> None:
@@ -90,7 +93,7 @@ def test_a_licence_that_falls_free_is_for_whom_it_was_kept_and_then_room_is_kept
     end(core, holder, 3.0)
     assert states(forced, late) == ["waiting", "waiting"], "three of its GPUs are still held"
     assert kept(core)[0][1].keys() == {"licence solver", "a"}
-    assert f"licence solver is reserved for task {forced.id}" in str(core.reason(late))
+    assert says(core.why_it_waits(late), "kept_for_another_until", node="licence solver", task=forced.id)
     end(core, beside, 4.0)
     assert states(forced, late) == ["starting", "waiting"]
     assert kept(core) == []
@@ -120,7 +123,7 @@ def test_who_gives_it_back_before_passes() -> None:
     quick, slow = (submit(core, licences=ONE, time_limit_s=limit) for limit in (HOUR / 2, 2 * HOUR))
     core.plan(60.0)
     assert states(large, quick, slow) == ["waiting", "starting", "waiting"]
-    assert "licence solver is reserved for it, by" in str(core.reason(large))
+    assert says(core.why_it_waits(large), "kept_for_it_until", node="licence solver")
 
 
 def test_what_it_does_not_need_of_them_is_for_others() -> None:

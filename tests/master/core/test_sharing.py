@@ -15,8 +15,10 @@ from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeSpec
 from master.core.tasks.attempt import AskedEnd
 from master.core.tasks.task import Task, TaskState
+from tests.faults import refusing, said, says
 from tests.master.core.small_core import core_with, launch_of, submit
 from wire.errors import ImpossibleError
+from wire.message import Message, ids, names
 
 RTX = NodeSpec(name="a", gpu_models=("RTX4090",), gpu_memory_mib=(24_564,))
 TWO = NodeSpec(name="a", gpu_models=("RTX4090",) * 2, gpu_memory_mib=(24_564,) * 2)
@@ -131,8 +133,8 @@ def test_a_card_on_which_a_task_uses_more_than_its_share_gets_nobody_more_until_
     core.plan(10.0)
     assert [one.state for one in (late, elsewhere)] == [TaskState.WAITING, TaskState.STARTING]
     assert elsewhere.allocation[0].gpus == [1], "though less is left over on the other"
-    assert "GPU 0: a task there uses more than it asked for" in str(core.reason(late))
-    assert f"tasks {first.id}-{beside.id}" in str(core.reason(late))
+    assert says(core.why_it_waits(late), "card_outgrown")
+    assert says(core.why_it_waits(late), "held_by", tasks=ids([first.id, beside.id]))
     fits = Holder(7, memory_mib=2000, launch_id=launch_of(first))
     sample(core, report(2300, fits), report(300, index=1), at=70.0)
     core.plan(70.0)
@@ -162,8 +164,7 @@ def test_who_outgrows_his_share_is_told_so_until_he_gives_it_back_or_has_ended()
     mine = Holder(1, memory_mib=15_000, launch_id=launch_of(first))
     beside = Holder(2, memory_mib=8050, launch_id=launch_of(second))
     sample(core, report(23_300, mine, beside))
-    said = "it uses 15000 MiB of GPU 0 of a and was given 2000, so that GPU gets no other task"
-    assert str(core.warning(first)).startswith(said)
+    assert core.what_looks_wrong(first) == Message("share_outgrown", node="a", gpu=0, used=15_000, share=2000)
     assert core.warned() == [first.id], "a context of the driver's is nothing to tell of"
     core.take_outcome()
     sample(core, report(23_400, Holder(1, memory_mib=15_100, launch_id=launch_of(first)), beside), at=12.0)
@@ -204,8 +205,8 @@ def killed(core: Core, task: Task, cause: str = "killed", code: int | None = Non
 def test_who_outgrows_his_share_for_as_long_as_the_lab_bears_is_ended_once_and_reads_why() -> None:
     core, task, uses = of_two_that_share(max_retries=3)
     uses(15_000, 10.0)
-    said = "it uses 15000 MiB of GPU 0 of a and asked for 2000: if that stays so for 60 s, it is ended"
-    assert str(core.warning(task)).startswith(said)
+    so_far = Message("share_outgrown_so_far", node="a", gpu=0, used=15_000, share=2000, after=60.0)
+    assert core.what_looks_wrong(task) == so_far
     uses(15_100, 69.0)
     assert kills(core) == []
     uses(15_200, 70.0)
@@ -214,11 +215,8 @@ def test_who_outgrows_his_share_for_as_long_as_the_lab_bears_is_ended_once_and_r
     assert kills(core) == [], "it is told once"
     killed(core, task)
     assert task.state is TaskState.FAILED, "and is not tried again: it would do the same"
-    assert task.reason == (
-        "share_outgrown: it used 15200 MiB of GPU 0 of a, had asked for 2000, and is ended for that "
-        "(scheduler.end_outgrown_after_s): ask for as much as it needs (`--gpu-mem 15200`)"
-    )
     assert (task.reason_key, task.asked_end) == ("ended_for_share", AskedEnd("limit"))
+    assert task.reason_args == {"node": "a", "gpu": 0, "used": 15_200, "share": 2000}
     assert core.warned() == []
     core.sanity_check()
 
@@ -250,7 +248,7 @@ def test_who_never_said_how_much_he_needs_is_told_and_not_ended() -> None:
     for at in (10.0, 100.0):
         sample(core, report(15_300, Holder(1, memory_mib=15_000, launch_id=launch_of(task))), at=at)
     assert kills(core) == []
-    assert "that GPU gets no other task" in str(core.warning(task))
+    assert says(core.what_looks_wrong(task), "share_outgrown")
 
 
 def test_the_setting_holds_for_what_runs_and_none_ends_nobody() -> None:
@@ -259,10 +257,10 @@ def test_the_setting_holds_for_what_runs_and_none_ends_nobody() -> None:
     uses(15_000, 10.0)
     uses(15_000, 1000.0)
     assert kills(core) == []
-    assert "that GPU gets no other task" in str(core.warning(task))
+    assert says(core.what_looks_wrong(task), "share_outgrown")
     core.tuning.set("scheduler.end_outgrown_after_s", 3600.0, "ann", 1.0)
     uses(15_000, 1002.0)
-    assert "if that stays so for 3600 s" in str(core.warning(task))
+    assert says(core.what_looks_wrong(task), "share_outgrown_so_far", after=3600.0)
     assert kills(core) == []
     core.tuning.set("scheduler.end_outgrown_after_s", 60.0, "ann", 1.0)
     uses(15_000, 1004.0)
@@ -273,8 +271,8 @@ def test_the_setting_holds_for_what_runs_and_none_ends_nobody() -> None:
     ("cause", "code", "state", "reason"),
     [
         ("exited", 0, TaskState.SUCCEEDED, None),
-        ("exited", 3, TaskState.FAILED, "exit code 3"),
-        ("timed_out", 143, TaskState.TIMED_OUT, "its time limit ended it"),
+        ("exited", 3, TaskState.FAILED, "exit_code"),
+        ("timed_out", 143, TaskState.TIMED_OUT, "time_limit"),
     ],
 )
 def test_what_ended_by_itself_before_it_was_ended_for_its_share_counts_as_what_it_is(
@@ -285,7 +283,7 @@ def test_what_ended_by_itself_before_it_was_ended_for_its_share_counts_as_what_i
     uses(15_000, 70.0)
     assert kills(core) == [launch_of(task)]
     killed(core, task, cause, code)
-    assert (task.state, task.reason) == (state, reason)
+    assert (task.state, task.reason_key) == (state, reason)
 
 
 def test_who_cancels_what_is_ended_for_its_share_has_cancelled_it() -> None:
@@ -410,7 +408,7 @@ def test_margins_and_the_number_of_tasks_a_gpu_are_the_labs_to_say_and_hold_from
     more = [share(core, 100) for _ in range(3)]
     core.plan(0.0)
     assert (started(tasks), started(more)) == ([1, 2, 3], [])
-    assert "3 tasks share it, and 3 may (scheduler.max_tasks_per_gpu)" in str(core.reason(more[1]))
+    assert says(core.why_it_waits(more[1]), "card_tasks", tasks=3, most=3)
 
 
 def test_a_gate_of_utilisation_opens_when_the_gpu_is_idle_enough_and_no_task_on_it_is_new() -> None:
@@ -431,7 +429,7 @@ def test_a_gate_of_utilisation_opens_when_the_gpu_is_idle_enough_and_no_task_on_
         sample(core, report(1200, ours, utilization=90.0), at=14.0 + 2 * step)
     core.plan(0.0)
     assert started([first, gated]) == [1]
-    assert "% of its time is unused" in str(core.reason(gated))
+    assert says(core.why_it_waits(gated), "card_busy")
     for step in range(10):
         sample(core, report(1200, ours, utilization=10.0), at=100.0 + 2 * step)
     core.plan(0.0)
@@ -455,7 +453,7 @@ def test_only_gpus_of_the_models_asked_for_are_given(wanted: str, gpus: list[int
 
 def test_memory_beyond_the_card_is_refused_at_once_with_the_reason() -> None:
     core = core_with(MIXED)
-    with pytest.raises(ImpossibleError, match="the GPUs of node a have no more than 81920 MiB to give"):
+    with refusing(ImpossibleError, "gpus_too_small", nodes=names(["a"]), most=81_920):
         share(core, 90_000)
     with pytest.raises(ImpossibleError, match="node a has 1 GPU with 40000 MiB"):
         submit(core, gpus=2, gpu_memory_mib=40_000)
@@ -498,8 +496,8 @@ def test_memory_of_the_node_is_counted_and_excluded_nodes_are_left_out() -> None
     first, second = (submit(core, memory_mib=600, exclude=["b"]) for _ in range(2))
     core.plan(0.0)
     assert started([first, second]) == [1]
-    assert "a: 400 of 1000 MiB of memory free" in str(core.reason(second))
-    with pytest.raises(ImpossibleError, match="node a is excluded by the task"):
+    assert says(core.why_it_waits(second), "memory_free", free=400, has=1000)
+    with refusing(ImpossibleError, "is_excluded", nodes=names(["a"])):
         submit(core, node="a", exclude=["a"])
 
 
@@ -583,26 +581,37 @@ def test_when_samples_tell_of_a_gpu_again_who_asks_for_its_memory_starts() -> No
     assert started([later]) == [2]
 
 
-def refused(core: Core, **wants: object) -> str:
+def beyond(core: Core, **wants: object) -> tuple[Message, ...]:
+    """What of it the nodes that come closest do not have."""
     with pytest.raises(ImpossibleError) as found:
         submit(core, **wants)
-    return str(found.value)
+    why = said(found.value)
+    assert why.key == "asks_beyond"
+    lacks = why.args["beyond"]
+    assert isinstance(lacks, tuple)
+    return tuple(one for one in lacks if isinstance(one, Message))
 
 
 def test_a_refusal_names_the_models_that_there_are() -> None:
     kinds = (("RTX3090",) * 2, ("RTX3090", "A100"), ("RTX3090",) * 2)
     core = core_with(*(NodeSpec(name=f"n{number}", gpu_models=kind) for number, kind in enumerate(kinds)))
-    said = refused(core, gpus=1, gpu_models=["H100", "A10O"])
-    assert said.endswith("but nodes n0, n2 have only RTX3090, node n1 has only RTX3090, A100")
-    assert refused(core, gpus=2, gpu_models=["A100"]).endswith("node n1 has 1 of model A100")
-    assert "node n1 has 0 of model A100" in refused(core, node="n1", gpus=1, gpu_ids=[0], gpu_models=["A100"])
+    assert beyond(core, gpus=1, gpu_models=["H100", "A10O"]) == (
+        Message("has_only_models", there=("RTX3090",), nodes=names(["n0", "n2"])),
+        Message("has_only_models", there=("RTX3090", "A100"), nodes=names(["n1"])),
+    )
+    [*_, last] = beyond(core, gpus=2, gpu_models=["A100"])
+    assert last == Message("has_of_model", count=1, models=("A100",), nodes=names(["n1"]))
+    none = Message("has_of_model", count=0, models=("A100",), nodes=names(["n1"]))
+    assert none in beyond(core, node="n1", gpus=1, gpu_ids=[0], gpu_models=["A100"])
 
 
 def test_a_refusal_names_what_comes_closest_however_many_kinds_of_nodes_there_are() -> None:
     core = core_with(*(NodeSpec(name=f"n{count}", gpu_models=("A100",) * count) for count in (1, 2, 3, 4, 8, 5)))
-    assert "but node n8 has 8 GPUs, node n5 has 5 GPUs" in refused(core, gpus=9)
+    closest = [one.args["nodes"] for one in beyond(core, gpus=9)]
+    assert closest[:2] == [names(["n8"]), names(["n5"])]
     small = tuple(
         NodeSpec(name=f"m{gib}", gpu_models=("A100",), gpu_memory_mib=(gib * 1000,)) for gib in (8, 11, 24, 12, 80, 48)
     )
-    said = refused(core_with(*small), gpus=1, gpu_memory_mib=90_000)
-    assert "but the GPUs of node m80 have no more than 80000 MiB to give, the GPUs of node m48" in said
+    lacks = beyond(core_with(*small), gpus=1, gpu_memory_mib=90_000)
+    assert lacks[0] == Message("gpus_too_small", most=80_000, nodes=names(["m80"]))
+    assert (lacks[1].key, lacks[1].args["nodes"]) == ("gpus_too_small", names(["m48"]))

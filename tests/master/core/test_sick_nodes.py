@@ -56,8 +56,9 @@ def test_a_task_that_three_nodes_could_not_start_has_failed_and_says_what_each_s
         core.plan(0.0)
         core.rested(refuse(core, task))
     assert task.state is TaskState.FAILED
-    assert "could not be started on 3 nodes" in (task.reason or "")
-    assert (task.reason or "").count(WHY) == 3
+    assert task.reason_key == "not_started_anywhere"
+    assert task.reason_args is not None
+    assert [one["args"]["said"] for one in task.reason_args["tries"]] == [WHY] * 3
     core.retry(task.id)
     assert task.unstarted == []
 

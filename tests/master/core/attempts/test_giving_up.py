@@ -35,7 +35,8 @@ def test_what_ran_over_an_account_that_is_gone_is_lost_and_nothing_else_on_the_n
     assert core.silent_accounts("a") == {"li2"}
     assert core.give_up_account("a", "li2", "ann", 5.0) == [hers.id]
     assert (hers.state, hers.ended_at) == (TaskState.LOST, 5.0)
-    assert hers.reason == "the account li2 of node a was given up by ann"
+    given_up = ("account_given_up", {"account": "li2", "node": "a", "by": "ann"})
+    assert (hers.reason_key, hers.reason_args) == given_up
     assert (his.state, own.state) == (TaskState.RUNNING, TaskState.RUNNING)
     assert core.inventory.nodes["a"].free_gpus == [0, 3]
     assert core.silent_accounts("a") == set()
@@ -143,10 +144,9 @@ def test_one_part_of_a_task_on_several_nodes_takes_the_others_with_it() -> None:
     assert Kill("b", left.launch_id, "li2") in effects(core)
     assert task.state is TaskState.RUNNING
     core.exited("b", Exit(left.launch_id, "killed", 6.0), 6.0, "li2")
-    assert (task.state, task.reason) == (
-        TaskState.LOST,
-        "part 0 (on a): the account li2 of node a was given up by ann",
-    )
+    given_up = {"key": "account_given_up", "args": {"account": "li2", "node": "a", "by": "ann"}}
+    assert task.state is TaskState.LOST
+    assert (task.reason_key, task.reason_args) == ("of_part", {"rank": 0, "node": "a", "why": given_up})
 
 
 def test_what_was_cancelled_before_stays_cancelled_by_whom_it_was() -> None:

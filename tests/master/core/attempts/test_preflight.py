@@ -26,7 +26,7 @@ from master.core.tasks.attempt import AskedEnd, Part
 from master.core.tasks.task import After, Task, TaskState
 from master.nodes.place_question import question, read_answer
 from tests.master.core.small_core import EIGHT, core_with
-from wire.message import Message
+from wire.message import Message, names
 
 CWD = "/lab/work"
 
@@ -227,18 +227,22 @@ def test_a_task_that_no_node_takes_from_its_owner_is_told_why_and_by_which_nodes
     for node in ("a", "b"):
         core.reserve(node, Reserved(frozenset({"ann"}), Message("own_account_node", account="lab")))
 
-    def told_of(owner: str, *, by_admin: bool = False, **terms: Any) -> str:
+    def told_of(owner: str, *, by_admin: bool = False, **terms: Any) -> Message | None:
         task = Task(id=0, command="", cwd=CWD, owner=owner, by_admin=by_admin, **terms)
-        return str(closed_to_owner(task, core.inventory) or "")
+        return closed_to_owner(task, core.inventory)
 
-    assert told_of("bob") == "", "node c takes it"
-    assert told_of("bob", gpus=9) == "", "that no node has room for it is another matter"
-    assert "nodes a, b: tasks there run as lab" in told_of("bob", gpus=1)
-    assert "node a: tasks there" in told_of("bob", gpus=2)
-    assert "node b: tasks there" in told_of("bob", node="b")
-    assert "node a: tasks there" in told_of("bob", nodes=2, node_list=["a", "c"])
-    assert told_of("ann", gpus=1, by_admin=True) == ""
-    assert "with a token without that scope" in told_of("ann", gpus=1)
+    def closed(*nodes: str, why: Message) -> Message:
+        return Message("closed_to_owner", reasons=(Message("closed_nodes", nodes=names(nodes), why=why),))
+
+    ours = Message("own_account_node", account="lab")
+    assert told_of("bob") is None, "node c takes it"
+    assert told_of("bob", gpus=9) is None, "that no node has room for it is another matter"
+    assert told_of("bob", gpus=1) == closed("a", "b", why=ours)
+    assert told_of("bob", gpus=2) == closed("a", why=ours)
+    assert told_of("bob", node="b") == closed("b", why=ours)
+    assert told_of("bob", nodes=2, node_list=["a", "c"]) == closed("a", why=ours)
+    assert told_of("ann", gpus=1, by_admin=True) is None
+    assert told_of("ann", gpus=1) == closed("a", "b", why=Message("needs_word_of_admin"))
 
 
 def test_an_environment_by_its_path_is_there_if_it_is_a_virtual_one_or_condas() -> None:

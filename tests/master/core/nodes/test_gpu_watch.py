@@ -9,6 +9,7 @@ from master.core.core import Core
 from master.core.nodes.gpu_watch import FREE_MIB, SETTLE_S, GpuReport, GpuWatch, Holder, condition
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.task import TaskState
+from tests.faults import says
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from wire.errors import ConflictError, NotFoundError
 
@@ -122,7 +123,7 @@ def test_a_gpu_is_free_again_only_when_its_memory_is() -> None:
     core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
     core.plan(0.0)
     assert second.state is TaskState.WAITING
-    assert f"task {first.id} is not free yet" in str(core.reason(second))
+    assert says(core.why_it_waits(second), "gpu_not_free_yet", task=first.id)
     seen(core, {"memory_used_mib": 20_000}, {})
     assert second.state is TaskState.WAITING
     seen(core, {"memory_used_mib": 5}, {})
@@ -146,7 +147,7 @@ def test_gpus_that_the_machine_does_not_show_are_not_given_out() -> None:
     core.gpus_seen("a", gpus({}), 10.0)
     task = submit(core, gpus=1, gpu_ids=[1])
     core.plan(0.0)
-    assert "the machine shows 1 GPUs and the registry counts 2" in str(core.reason(task))
+    assert says(core.why_it_waits(task), "gpu_missing", shown=1, count=2)
 
 
 def test_a_node_that_is_not_probed_is_believed() -> None:
@@ -234,7 +235,7 @@ def test_no_gpu_is_given_out_before_the_first_sample_of_a_node_that_is_probed() 
     core.gpus_expected("a")
     task = submit(core, gpus=1)
     core.plan(0.0)
-    assert "no sample has told of it yet" in str(core.reason(task))
+    assert says(core.why_it_waits(task), "gpu_unseen")
     seen(core, {"processes": (BOB,)}, {})
     assert task.allocation[0].gpus == [1]
 
@@ -249,7 +250,7 @@ def test_what_was_seen_before_a_connection_broke_gives_no_gpu_out_after_it() -> 
     core.plan(0.0)
     assert (first.state, second.state) == (TaskState.WAITING, TaskState.WAITING)
     assert "bob" in str(core.reason(second))
-    assert "no sample has told of it yet" in str(core.reason(second))
+    assert says(core.why_it_waits(second), "gpu_unseen")
     seen(core, {}, {"processes": (BOB,)})
     assert first.allocation[0].gpus == [0]
 

@@ -11,7 +11,9 @@ from master.core.effects import Kill
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeSpec
 from master.core.tasks.task import Task, TaskState
+from tests.faults import says
 from tests.master.core.small_core import core_with, launch_of, submit
+from wire.message import Message, ids
 
 TWO = NodeSpec(name="a", gpu_models=("RTX4090",) * 2, gpu_memory_mib=(24_564,) * 2)
 
@@ -42,7 +44,7 @@ def test_its_owner_is_told_until_it_leaves_the_gpu_or_has_ended(gpus: int) -> No
     task = runs(core, gpus=gpus)
     core.take_outcome()
     core.gpus_seen("a", [report(0, 300), report(1, 9300, on(task, 9000))], 10.0)
-    assert "it computes on a, GPU 1, which it was not given, so nobody" in str(core.warning(task))
+    assert says(core.what_looks_wrong(task), "stray_task", node="a", gpus=ids([1]))
     assert core.warned() == [task.id]
     outcome = core.take_outcome()
     assert outcome is not None
@@ -98,7 +100,10 @@ def test_where_the_lab_says_so_it_is_ended_at_the_second_sample_and_reads_why() 
     assert kills(core) == [], "once"
     core.exited("a", Exit(launch_of(task), "killed", 20.0, 143), 20.0)
     assert task.state is TaskState.FAILED
-    assert str(task.reason).startswith("stray_task: it computed on a, GPU 1, which it was not given")
+    assert (task.reason_key, task.reason_args) == (
+        "ended_as_stray",
+        Message("ended_as_stray", node="a", gpus=ids([1])).plain_args(),
+    )
 
 
 def test_tasks_within_an_allocation_have_what_they_were_given_of_it() -> None:

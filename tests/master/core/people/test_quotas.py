@@ -14,6 +14,7 @@ from master.core.core import Core
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.people.quota import Quota, Use
 from master.core.tasks.task import ACTIVE, Task, TaskState
+from tests.faults import said
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from tests.walks import some
 from wire.errors import ConflictError, ImpossibleError
@@ -147,13 +148,10 @@ def test_what_a_quota_never_lets_start_is_refused_with_the_cure_and_told_where_i
     waits = submit(core, owner="ann", gpus=8)
     core.hold(waits.id)
     quota(core, "user", "ann", max_gpus_per_task=2)
-    cure = (
-        "it asks for 8 GPUs, and max_gpus_per_task of user ann is 2: ask for fewer, or an admin raises it (`muster "
-        "users edit ann max_gpus_per_task=N`)"
-    )
+    cure = Message("beyond_quota", gpus=8, limit="max_gpus_per_task", kind="user", name="ann", most=2)
     with pytest.raises(ImpossibleError) as refused:
         submit(core, owner="ann", gpus=8)
-    assert str(refused.value) == cure
+    assert said(refused.value) == cure
     with pytest.raises(ImpossibleError):
         core.submit_many(Task(id=0, command="", owner="ann", gpus=3), ["true"], str, 1.0)
     core.release(waits.id)
@@ -386,14 +384,14 @@ def test_quotas_hold_whatever_happens_and_what_they_stop_is_told_and_nothing_els
             continue
         before = _limits(core)
         core.plan(0.0)
-        for key, (said, use) in _limits(core).items():
+        for key, (limit, use) in _limits(core).items():
             was = before[key][1]
             grew = use.gpus > was.gpus, use.running > was.running, use.manual > was.manual
             if is_admins:
                 continue
-            assert not grew[0] or said.max_total_gpus is None or use.gpus <= said.max_total_gpus, key
-            assert not grew[1] or said.max_running is None or use.running <= said.max_running, key
-            assert not grew[2] or said.max_manual_gpus is None or use.manual <= said.max_manual_gpus, key
+            assert not grew[0] or limit.max_total_gpus is None or use.gpus <= limit.max_total_gpus, key
+            assert not grew[1] or limit.max_running is None or use.running <= limit.max_running, key
+            assert not grew[2] or limit.max_manual_gpus is None or use.manual <= limit.max_manual_gpus, key
         assert core.quotas.discrepancies() == []
         for task in core.tasks.values():
             wait = core.wait(task) if task.state is TaskState.WAITING else None

@@ -8,8 +8,9 @@ from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.nodes.inventory import NodeSpec
 from master.core.tasks.task import TaskState
+from tests.faults import says
 from tests.master.core.small_core import core_with, launch_of, run, submit
-from wire.message import Message
+from wire.message import Message, names
 
 WHY = Message("agent_without_tokens")
 A, B = (NodeSpec(name=name, gpu_models=("GPU",) * 2) for name in "ab")
@@ -88,8 +89,8 @@ def test_it_goes_only_where_it_can_get_one_and_else_says_why_it_waits() -> None:
     bound = submit(core, token="submit", gpus=1, node="a")  # noqa: S106
     core.plan(0.0)
     assert [task.state for task in (waiting, bound)] == [TaskState.WAITING] * 2
-    assert "a, b: its agent is of a version" in str(core.why_it_waits(waiting))
-    assert "its agent is of a version" in str(core.why_it_waits(bound))
+    assert says(core.why_it_waits(waiting), "obstacle", nodes=names(["a", "b"]))
+    assert says(core.why_it_waits(bound), WHY.key)
     core.tokens_told("a", None)
     core.plan(0.0)
     assert waiting.state is TaskState.STARTING

@@ -15,6 +15,7 @@ from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.people.quota import Quota
 from master.core.tasks.records import Change, merge_pieces
 from master.core.tasks.task import Task, TaskState
+from tests.faults import refusing
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from wire.errors import ConflictError, ForbiddenError, ImpossibleError, NotFoundError
 
@@ -170,7 +171,7 @@ def test_a_release_is_refused_while_tasks_are_within_unless_it_may_wait_for_them
         core.release_allocation(exp.id, "ann", 12.0)
     assert exp.asked_end is None
     core.release_allocation(exp.id, "ann", 12.0, wait=True)
-    with pytest.raises(ConflictError, match="takes no more tasks"):
+    with refusing(ConflictError, "allocation_is_ending", id=exp.id, name=exp.name):
         submit(core, gpus=1, within=exp.id)
     ended(core, started(core, inner))
     assert (exp.state, last.state) == (TaskState.RUNNING, TaskState.STARTING)

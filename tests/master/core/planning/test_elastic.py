@@ -14,6 +14,7 @@ from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.people.quota import Quota
 from master.core.planning.resizing import LOOK_AGAIN_S
 from master.core.tasks.task import EarlySignal, Resizing, Task, TaskState
+from tests.faults import says
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from wire.errors import ConflictError
 
@@ -88,7 +89,8 @@ def test_it_grows_when_its_neighbour_has_ended_and_nobody_waits() -> None:
     assert task.state is TaskState.STARTING
     assert gpus(task) == [0, 1, 2, 3]
     assert (task.attempt, task.retries, task.resizes, task.resizing) == (2, 0, 1, None)
-    assert task.attempts[0].reason == "ended to go on with 4 GPUs in place of 1"
+    ended = task.attempts[0]
+    assert (ended.reason_key, ended.reason_args) == ("was_resized", {"was": 1, "gpus": 4})
     assert len(effects(core, Start)) == 1
 
 
@@ -100,7 +102,7 @@ def test_it_gives_up_as_many_as_the_first_who_waits_needs() -> None:
     see(core, task, 500.0, 701.0)
     core.plan(701.0)
     assert task.resizing == Resizing(gpus=2, was=4, waiter=waiter.id, at=701.0)
-    assert "task 1, which is elastic, gives up 2 GPUs" in str(core.reason(waiter))
+    assert says(core.why_it_waits(waiter), "gives_up", id=task.id, count=2)
     end(core, task, "killed", 705.0)
     core.plan(705.0)
     assert (gpus(task), gpus(waiter)) == ([0, 1], [2, 3])

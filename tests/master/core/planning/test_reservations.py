@@ -20,8 +20,9 @@ from master.core.tasks.records import Change, merge_pieces
 from master.core.tasks.task import Task, TaskState
 from master.executors.memory import Run
 from master.executors.simulation import Job, Simulation
+from tests.faults import says
 from tests.master.core.small_core import core_with, launch_of, submit
-from wire.message import Message
+from wire.message import Message, ids
 
 FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4)
 HOUR = 3600.0
@@ -116,8 +117,8 @@ def test_without_being_forced_it_gets_a_reservation_after_it_has_waited_for_long
     late = submit(core, gpus=1)
     core.plan(2.0 + PATIENCE)
     assert state(large, late) == ["waiting", "waiting"]
-    assert "a, GPUs 0-3, is reserved for it, after tasks" in str(core.reason(large))
-    assert f"a, GPUs 0-3, is reserved for task {large.id}" in str(core.reason(late))
+    assert says(core.why_it_waits(large), "kept_for_it", node="a", gpus=ids(range(4)))
+    assert says(core.why_it_waits(late), "kept_for_another", node="a", gpus=ids(range(4)), task=large.id)
 
 
 def test_a_task_that_ends_before_by_its_limit_passes_and_one_that_may_not_does_not() -> None:
@@ -128,7 +129,7 @@ def test_a_task_that_ends_before_by_its_limit_passes_and_one_that_may_not_does_n
     long, unlimited = (submit(core, gpus=1, time_limit_s=limit) for limit in (2 * HOUR, None))
     core.plan(60.0)
     assert state(large, long, unlimited) == ["waiting"] * 3
-    assert "this may last beyond" in str(core.reason(long))
+    assert says(core.why_it_waits(long), "kept_for_another_until", task=large.id)
     short = submit(core, gpus=1, time_limit_s=HOUR / 2)
     core.plan(60.0)
     assert state(large, short, long, unlimited) == ["waiting", "starting", "waiting", "waiting"]

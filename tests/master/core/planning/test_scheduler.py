@@ -16,6 +16,7 @@ from master.core.tasks.attempt import Part
 from master.core.tasks.backlog import Backlog, order_of
 from master.core.tasks.request import Demand, demand_of
 from master.core.tasks.task import Task, TaskState
+from tests.faults import says
 from tests.master.core.plain_planner import PlainRoom
 from tests.master.core.small_core import core_with, submit
 from wire.message import Message
@@ -208,7 +209,7 @@ def test_a_node_that_is_reserved_takes_the_tasks_of_those_only_and_others_wait_f
     bobs, anns = submit(core, owner="bob", gpus=1), submit(core, owner="ann", gpus=1)
     core.plan(0.0)
     assert (anns.state, bobs.state) == (TaskState.STARTING, TaskState.WAITING)
-    assert "the account of the master itself" in str(core.reason(bobs))
+    assert says(core.why_it_waits(bobs), "own_account_node", account="lab")
     assert core.wait(bobs).brief.key == "no_node_open", "it is no room that lacks"
     core.reserve("a", None)
     core.plan(0.0)

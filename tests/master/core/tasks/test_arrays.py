@@ -15,6 +15,7 @@ from master.core.core import Core
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.arrays import LINE, Array
 from master.core.tasks.task import ACTIVE, ENDED, ArrayPlace, Task, TaskState
+from tests.faults import says
 from tests.master.core.small_core import BOOT, EIGHT, core_with, launch_of, submit
 from tests.walks import some
 from wire.errors import ConflictError, NotFoundError
@@ -74,8 +75,9 @@ def test_no_more_of_an_array_run_than_its_cap_and_others_are_not_kept_by_it() ->
     tasks = array(core, 5, cap=2)
     other = submit(core, gpus=1)
     assert alive(core) == [1, 2, other.id]
-    said = "waits for a quota: 2 of the tasks of array 1 run, and 2 may (`muster edit 1/ cap=N`)"
-    assert core.reason(tasks[2]) == said
+    assert core.why_it_waits(tasks[2]) == Message(
+        "over_quota", obstacles=(Message("array_runs_enough", id=1, used=2, most=2),)
+    )
     end(core, tasks[0])
     assert alive(core, 1) == [2, 3]
 
@@ -117,8 +119,8 @@ def test_after_so_many_failures_the_rest_is_held_and_says_why_until_it_is_releas
     assert alive(core) == [3, 4], "one has failed, and that is not two"
     end(core, tasks[2], 1)
     assert {task.state for task in tasks[4:]} == {TaskState.HELD}
-    assert core.reason(tasks[5]) == (
-        "2 of the tasks of array 1 failed (1, 3), 2 of them so: exit code 1; `muster release 1/` lets the rest go on"
+    assert says(
+        core.why_it_waits(tasks[5]), "array_failed_so", id=1, count=2, tasks="1, 3", times=2, said="exit code 1"
     )
     assert alive(core) == [4]
     for task in tasks[4:]:
@@ -173,7 +175,7 @@ def test_what_is_known_of_an_array_is_there_after_a_restart_and_gone_with_its_la
     assert again.tasks[2].state is TaskState.HELD
     disk.keep(again)
     third = disk.again(EIGHT)
-    assert str(third.why_it_waits(third.tasks[2])).startswith("1 of the tasks of array 1 failed (1)")
+    assert says(third.why_it_waits(third.tasks[2]), "array_failed_so", id=1, count=1, tasks="1")
     for task in tasks:
         third.remove(task.id, 5.0)
     assert not third.arrays.known
@@ -274,9 +276,6 @@ def test_the_line_that_most_logs_of_the_failed_end_with_is_told_whatever_its_num
             "line": "OSError: no file part-1.csv",
         },
     )  # fmt: skip
-    assert str(why).startswith(
-        "3 of ann's tasks of array 1 failed (1-3), 3 of them so: exit code 1; 2 of their logs end"
-    )
     assert tasks[3].reason == str(why)
 
 
