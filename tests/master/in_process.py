@@ -59,7 +59,7 @@ from tests.master.typed import check_typed
 from tests.waiting import PATIENCE_S, run_story, settled
 from wire import agent as wire
 from wire.lab import Lab
-from wire.message import Message
+from wire.message import Message, revived
 
 DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
@@ -256,13 +256,22 @@ class Peer:
         return message["result"]
 
     async def refusal(self, method: str, **params: Any) -> tuple[str, str]:
+        """Ask for something that is refused; the stable code and the sentence."""
+        error = await self._error(method, params)
+        return error["data"]["code"], error["message"]
+
+    async def told(self, method: str, **params: Any) -> tuple[str, Message]:
         """Ask for something that is refused; the stable code and the message."""
+        data = (await self._error(method, params))["data"]
+        return data["code"], revived(data["key"], data["args"])
+
+    async def _error(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         message = await self.answer(self.ask(method, **params))
         assert "result" not in message, message
-        error = message["error"]
+        error: dict[str, Any] = message["error"]
         assert isinstance(error["code"], int)
         assert "\n" not in error["message"]
-        return error["data"]["code"], error["message"]
+        return error
 
     async def notification(self) -> dict[str, Any]:
         """The next notification."""

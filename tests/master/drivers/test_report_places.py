@@ -18,6 +18,7 @@ from tests.leaps import Leap
 from tests.master.drivers.report_story import Reporting
 from tests.master.in_process import run
 from tests.waiting import PATIENCE_S, settled
+from wire.message import Message
 
 # -- whose place ----------------------------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ def test_a_node_is_connecting_while_it_may_come_and_unreachable_when_it_was_away
             assert far.node.state is NodeState.CONNECTING
             await settled(lambda: far.node.state is NodeState.UNREACHABLE)
             assert time.monotonic() - began >= 0.3
-            assert "has not been heard from for 0 s" in (far.node.reason or "")
+            assert far.node.link_says == Message("agent_not_heard", seconds=0.3)
             agent = await far.join(token)
             agent.writer.transport.abort()
             await settled(lambda: far.node.state is NodeState.CONNECTING)

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from master.files.threads import PER_KEY, STRETCHES, STUCK, TOTAL, Threads
+from tests.faults import said
 from tests.master.durable.storage import hanging
 from tests.master.in_process import run
 from tests.waiting import PATIENCE_S, settled
 from wire.errors import ConflictError, LimitError, StorageError
+from wire.message import Message
 
 Tick = Callable[[], None]
 PATIENT_S = 30.0
@@ -49,7 +51,7 @@ def test_a_hanging_storage_is_told_after_a_while_then_at_once_and_others_go_on()
         calls.append(threads.call("nfs", lambda _tick: first.wait()))
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(outcome, StorageError)
-            assert f"nfs: the storage has not answered for {HASTY_S} s" in str(outcome)
+            assert said(outcome) == Message("storage_slow", where="nfs", seconds=HASTY_S)
         threads.patience_s = PATIENT_S
         with pytest.raises(StorageError, match=f"{STUCK} calls hang"):
             await threads.call("nfs", lambda _tick: 1)
@@ -214,11 +216,11 @@ def test_a_hanging_thread_keeps_no_process_from_ending() -> None:
         "    try:\n"
         "        await Threads(patience_s=0.01).call('nfs', lambda tick: threading.Event().wait())\n"
         "    except Exception as error:\n"
-        "        print(error)\n"
+        "        print(error.key)\n"
         "asyncio.run(main())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.startswith("nfs: the storage has not answered")
+    assert done.stdout == "storage_slow\n"
     assert done.stderr == ""
 
 

@@ -13,8 +13,9 @@ import pytest
 from master.files import jail as jail_module
 from master.files import place
 from master.files.jail import Jail
+from tests.faults import refusing
 from tests.master.durable.storage import descriptors
-from wire.errors import BadRequestError, ConflictError, ForbiddenError, LimitError, StorageError
+from wire.errors import BadRequestError, ConflictError, ForbiddenError, LimitError, MusterError, StorageError
 
 HOLE = 1 << 30
 
@@ -165,7 +166,7 @@ def test_what_may_not_be_deleted_is_named(root: Path, jail: Jail, refuse: Callab
 def test_taking_back_a_copy_that_failed_shows_that_it_goes_on(jail: Jail) -> None:
     """To delete what was copied for an hour may take long too, and who waits must not think that the disk hangs."""
     ticks: list[None] = []
-    with pytest.raises(StorageError, match="envs/run: the disk is full"):
+    with refusing(StorageError, "disk_full", path="envs/run"):
         jail.copy("data/run", "envs/run", tick=lambda: ticks.append(None))
     copied = 1 + 4 + 4 + 1  # the folder, four files with a piece each, the fifth
     assert len(ticks) == copied + 6, "and each entry of the draft once more"
@@ -176,21 +177,20 @@ def test_taking_back_a_copy_that_failed_shows_that_it_goes_on(jail: Jail) -> Non
 
 @pytest.mark.parametrize("what", ["copy", "move"])
 @pytest.mark.parametrize(
-    ("source", "kind", "words"),
+    ("source", "kind", "target", "key"),
     [
-        ("data/run", ConflictError, "envs/x is not empty, so nothing"),
-        ("data/run/1", BadRequestError, "envs/x is a folder"),
-        ("data/run", ConflictError, "envs/file is no folder"),
+        ("data/run", ConflictError, "envs/x", "replaces_not_empty"),
+        ("data/run/1", BadRequestError, "envs/x", "is_folder"),
+        ("data/run", ConflictError, "envs/file", "replaces_no_folder"),
     ],
 )
 def test_what_cannot_take_its_place_in_the_end_is_not_begun(
-    root: Path, jail: Jail, *, what: str, source: str, kind: type[Exception], words: str
+    root: Path, jail: Jail, *, what: str, source: str, kind: type[MusterError], target: str, key: str
 ) -> None:
     (root / "envs/x/y").mkdir(parents=True)
     (root / "envs/file").write_text("kept")
-    target = words.split(" ", 1)[0]
     ticks: list[None] = []
-    with pytest.raises(kind, match=words):
+    with refusing(kind, key, path=target):
         getattr(jail, what)(source, target, overwrite=True, tick=lambda: ticks.append(None))
     assert ticks == []
     assert (root / "data/run/1").exists()

@@ -16,6 +16,7 @@ import pytest
 from master.files import jail as jail_module
 from master.files import place, tree
 from master.files.jail import Jail
+from tests.faults import refusing
 from tests.master.durable.storage import descriptors
 from wire.errors import (
     BadRequestError,
@@ -311,7 +312,7 @@ def test_a_copy_has_all_that_the_original_has(root: Path, jail: Jail) -> None:
 def test_a_copy_that_fails_half_way_leaves_nothing(root: Path, jail: Jail) -> None:
     for number in range(5):
         (root / f"data/run1/{number}").write_bytes(b"x")
-    with pytest.raises(StorageError, match="envs/copy: the disk is full"):
+    with refusing(StorageError, "disk_full", path="envs/copy"):
         jail.copy("data/run1", "envs/copy")
     assert names_in(root / "envs") == []
 

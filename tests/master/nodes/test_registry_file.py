@@ -17,7 +17,7 @@ from master.edited_files import json_text, replaced_file
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, load_registry
 from tests import rights
-from tests.faults import fault_in, part, refused, said, wrong
+from tests.faults import fault_in, part, refused, refusing, said, wrong
 from tests.waiting import PATIENCE_S
 from wire.errors import BadRequestError, ConflictError, NotFoundError, StorageError
 from wire.message import Message
@@ -103,7 +103,7 @@ def test_nodes_leave_one_by_one_until_the_list_is_empty(path: Path) -> None:
 
 
 def test_a_name_that_is_taken_or_missing_is_told(path: Path) -> None:
-    with pytest.raises(ConflictError, match=r"there is a node '节点二' already: .*`muster node edit`"):
+    with refusing(ConflictError, "node_is_there", node="节点二"):
         registry_file.add(path, {**ENTRY, "name": "节点二"})
     for change in (partial(registry_file.edit, path, "x", {}), partial(registry_file.remove, path, "x")):
         with pytest.raises(NotFoundError, match=r"no node 'x' in the registry \(nodes: Slaver1, 节点二\)"):
@@ -183,7 +183,7 @@ def test_a_file_of_somebody_else_is_left_to_him(path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "fchown", refuse)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "stat", lambda _: his)
-        with pytest.raises(StorageError, match="change it with an editor, or give it"):
+        with refusing(StorageError, "registry_not_ours", path=str(path)):
             registry_file.add(path, ENTRY)
     assert text(path) == BY_HAND
     assert [child.name for child in path.parent.iterdir()] == [path.name]
@@ -239,7 +239,7 @@ def test_a_reader_that_hangs_does_not_leave_the_writer_without_an_answer(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry_file, "LOCK_S", 0.05)
-    with registry_file.TURN, pytest.raises(StorageError, match="does its disk, or its NFS server, answer"):
+    with registry_file.TURN, refusing(StorageError, "registry_hangs", path=str(path)):
         registry_file.add(path, ENTRY)
     assert len(registry_file.add(path, ENTRY)) == 3
 
@@ -277,7 +277,7 @@ def test_an_editor_that_knows_no_locks_is_not_overwritten(path: Path, monkeypatc
         path.write_text("[]", encoding="utf-8")
 
     monkeypatch.setattr(replaced_file, "_write", write)
-    with pytest.raises(ConflictError, match="changed by somebody else"):
+    with refusing(ConflictError, "registry_changed", path=str(path)):
         registry_file.add(path, ENTRY)
     assert text(path) == "[]"
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]

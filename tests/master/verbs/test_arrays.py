@@ -9,6 +9,7 @@ from master.core.nodes.inventory import Facts, NodeState
 from master.core.tasks.task import TaskState
 from tests.master.in_process import InProcess, comes_as, run
 from tests.waiting import settled
+from wire.message import Message
 
 FACTS = Facts(boot_id="boot", state_id="state", cpus=8, memory_mib=1000)
 
@@ -40,7 +41,7 @@ def test_an_array_is_filed_with_ids_without_a_gap_and_each_task_has_its_index(tm
             assert len({one["log_path"] for one in tasks}) == 3
             assert [one["state"] for one in tasks] == ["starting", "starting", "waiting"]
             why = await peer.call("task.why", id=3)
-            assert why["details"][0] == "2 of the tasks of array 1 run, and 2 may (`muster edit 1/ cap=N`)"
+            assert why["details"][0] == str(Message("array_runs_enough", id=1, used=2, most=2))
             told = await peer.call("task.edit_array", id=1, cap=3)
             assert told == {"id": 1, "count": 3, "cap": 3, "max_fails": None, "failed": []}
             await settled(lambda: master.core.tasks[3].state is TaskState.STARTING)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.faults import says
 from tests.master.in_process import Peer, run
 from tests.master.verbs.lab import A, Lab
 from tests.master.verbs.test_people import PASSWORD, People
+from wire.message import Message
 
 TOKEN = "influx-secret"  # noqa: S105
 CONF: dict[str, Any] = {
@@ -109,27 +111,42 @@ def test_what_another_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "code", "said"),
+    ("old", "new", "code", "wanted"),
     [
-        ('"org"', '"organisation"', "bad_request", "organisation"),
-        ("{", "[", "bad_request", "not JSON"),
-        ('"data_port": 2', '"data_port": 1', "bad_request", "ports that all differ"),
-        ('"socket_info"', '"tls": "off", "socket_info"', "forbidden", "tls"),
-        ('"socket_info"', '"hooks": {"gpus_free": ["/bin/sh"]}, "socket_info"', "forbidden", "hooks"),
-        ('"socket_info"', '"run_as_allowed": ["root"], "socket_info"', "forbidden", "run_as_allowed"),
-        ('"socket_info"', '"task_info": "data", "socket_info"', "forbidden", "task_info"),
+        ('"org"', '"organisation"', "bad_request", Message("unknown_key", key="organisation")),
+        ("{", "[", "bad_request", Message("not_json_at")),
+        ('"data_port": 2', '"data_port": 1', "bad_request", Message("ports_that_differ", port=1)),
+        ('"socket_info"', '"tls": "off", "socket_info"', "forbidden", Message("conf_key_fixed", key="tls")),
+        (
+            '"socket_info"',
+            '"hooks": {"gpus_free": ["/bin/sh"]}, "socket_info"',
+            "forbidden",
+            Message("conf_key_fixed", key="hooks"),
+        ),
+        (
+            '"socket_info"',
+            '"run_as_allowed": ["root"], "socket_info"',
+            "forbidden",
+            Message("conf_key_fixed", key="run_as_allowed"),
+        ),
+        (
+            '"socket_info"',
+            '"task_info": "data", "socket_info"',
+            "forbidden",
+            Message("conf_key_fixed", key="task_info"),
+        ),
     ],
 )
 def test_what_no_start_would_take_or_decides_who_is_who_is_refused(
-    tmp_path: Path, old: str, new: str, code: str, said: str
+    tmp_path: Path, old: str, new: str, code: str, wanted: Message
 ) -> None:
     async def story() -> None:
         async with Lab(tmp_path) as lab:
             path, owner = put(lab), await lab.peer()
             asked, _ = await change(owner, old, new)
-            refusal = await owner.refusal("conf.write", **asked)
-            assert refusal[0] == code
-            assert said in refusal[1]
+            refused, why = await owner.told("conf.write", **asked)
+            assert refused == code
+            assert says(why, wanted.key, **wanted.args), repr(why)
             assert json.loads(path.read_text(encoding="utf-8")) == CONF
 
     run(story())

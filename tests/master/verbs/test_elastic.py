@@ -16,19 +16,19 @@ def test_it_needs_a_range_and_a_checkpoint_and_nothing_that_is_fixed_for_its_lif
         async with InProcess(tmp_path) as master:
             master.online()
             peer = await master.peer()
-            for wrong, told in (
-                ({"gpus_max": None}, "--gpus 1-4"),
-                ({"gpus_max": 1}, "--gpus 1-4"),
-                ({"checkpoint": ""}, "--checkpoint"),
-                ({"checkpoint": " "}, "--checkpoint"),
-                ({"checkpoint": "x" * 5000}, "4096"),
-                ({"checkpoint": "a\0b"}, "NUL"),
-                ({"elastic": False}, "only an elastic task"),
-                ({"share": True, "gpu_memory_mib": 100}, "share"),
-                ({"nodes": 2}, "nodes"),
+            for wrong, key in (
+                ({"gpus_max": None}, "elastic_without_range"),
+                ({"gpus_max": 1}, "elastic_without_range"),
+                ({"checkpoint": ""}, "elastic_without_checkpoint"),
+                ({"checkpoint": " "}, "elastic_without_checkpoint"),
+                ({"checkpoint": "x" * 5000}, "wrong_value"),
+                ({"checkpoint": "a\0b"}, "field_with_nul"),
+                ({"elastic": False}, "checkpoint_for_nothing"),
+                ({"share": True, "gpu_memory_mib": 100}, "elastic_beside"),
+                ({"nodes": 2}, "elastic_beside"),
             ):
-                code, message = await peer.refusal("task.submit", **{**WISH, **wrong})
-                assert (code, told in message) == ("bad_request", True), message
+                code, why = await peer.told("task.submit", **{**WISH, **wrong})
+                assert (code, why.key) == ("bad_request", key), repr(why)
             assert not master.core.tasks
 
     run(story())

@@ -12,9 +12,11 @@ import pytest
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeState
 from master.nodes.registry import load_registry
+from tests.faults import says
 from tests.master.in_process import Nowhere, run
 from tests.master.verbs.lab import OTHER, SHOWN, SSH, A, Lab
 from tests.waiting import settled
+from wire.message import Message
 
 
 def test_an_added_node_is_in_the_file_in_the_fleet_and_in_the_queue_when_the_answer_comes(tmp_path: Path) -> None:
@@ -33,39 +35,42 @@ def test_an_added_node_is_in_the_file_in_the_fleet_and_in_the_queue_when_the_ans
     run(story())
 
 
+WRONG_COUNT, WRONG_COUNT_OF_A = (Message("wrong_value", where=where) for where in ("gpu_count", "[0] (a).gpu_count"))
+
+
 @pytest.mark.parametrize(
-    ("verb", "params", "code", "said"),
+    ("verb", "params", "code", "wanted"),
     [
-        ("node.add", {"node": {**A, "name": "b", "gpu_count": -1}}, "bad_request", "node: gpu_count: found -1"),
-        ("node.add", {"node": {**A, "name": "b", "gpus": 1}}, "bad_request", "node: unknown key `gpus`"),
-        ("node.add", {"node": {**SSH, "user_name": ""}}, "bad_request", "node: user_name: found"),
-        ("node.add", {"node": {**SSH, "ip": "me@gpu7:22"}}, "bad_request", "set `ip=gpu7 user_name=me port=22`"),
-        ("node.edit", {"name": "a", "changes": {"ip": "[::1]"}}, "bad_request", "set `ip=::1` for this node"),
-        ("node.add", {"node": A}, "conflict", "there is a node 'a' already"),
-        ("node.edit", {"name": "a", "changes": {}}, "bad_request", "changes: expected at least one key"),
-        ("node.edit", {"name": "a", "changes": {"gpu": 1}}, "bad_request", "unknown key `gpu`"),
-        ("node.edit", {"name": "a", "changes": {"gpu_count": "8"}}, "bad_request", 'gpu_count: found "8"'),
-        ("node.edit", {"name": "a", "changes": {"name": "b"}}, "bad_request", "keeps its name"),
-        ("node.edit", {"name": "a", "changes": {"driver": "ssh"}}, "bad_request", "needs it to log in"),
-        ("node.edit", {"name": "x", "changes": {"port": 1}}, "not_found", "no node 'x'"),
-        ("node.remove", {"name": "x"}, "not_found", "no node 'x'"),
-        ("node.drain", {"name": "x"}, "not_found", "no node 'x'"),
-        ("node.drain", {"name": "a", "reason": "x" * 201}, "bad_request", "reason"),
-        ("node.resume", {"name": "a"}, "conflict", "not drained"),
-        ("node.trust", {"name": "a"}, "bad_request", "no host key"),
-        ("node.trust", {"name": "x"}, "not_found", "no node 'x'"),
-        ("node.lost", {"name": "x"}, "not_found", "no node 'x'"),
-        ("agent.stop", {"nodes": ["a", "x"]}, "not_found", "no node 'x'"),
+        ("node.add", {"node": {**A, "name": "b", "gpu_count": -1}}, "bad_request", WRONG_COUNT),
+        ("node.add", {"node": {**A, "name": "b", "gpus": 1}}, "bad_request", Message("unknown_key_but", key="gpus")),
+        ("node.add", {"node": {**SSH, "user_name": ""}}, "bad_request", Message("wrong_value", where="user_name")),
+        ("node.add", {"node": {**SSH, "ip": "me@gpu7:22"}}, "bad_request", Message("ip_misspelt")),
+        ("node.edit", {"name": "a", "changes": {"ip": "[::1]"}}, "bad_request", Message("ip_misspelt")),
+        ("node.add", {"node": A}, "conflict", Message("node_is_there", node="a")),
+        ("node.edit", {"name": "a", "changes": {}}, "bad_request", Message("no_changes")),
+        ("node.edit", {"name": "a", "changes": {"gpu": 1}}, "bad_request", Message("unknown_key", key="gpu")),
+        ("node.edit", {"name": "a", "changes": {"gpu_count": "8"}}, "bad_request", WRONG_COUNT_OF_A),
+        ("node.edit", {"name": "a", "changes": {"name": "b"}}, "bad_request", Message("node_keeps_its_name")),
+        ("node.edit", {"name": "a", "changes": {"driver": "ssh"}}, "bad_request", Message("entry_for_ssh")),
+        ("node.edit", {"name": "x", "changes": {"port": 1}}, "not_found", Message("node_not_in_registry", node="x")),
+        ("node.remove", {"name": "x"}, "not_found", Message("node_not_in_registry", node="x")),
+        ("node.drain", {"name": "x"}, "not_found", Message("unknown_node", node="x")),
+        ("node.drain", {"name": "a", "reason": "x" * 201}, "bad_request", Message("wrong_value", where="reason")),
+        ("node.resume", {"name": "a"}, "conflict", Message("not_drained", node="a")),
+        ("node.trust", {"name": "a"}, "bad_request", Message("driver_without_key", node="a")),
+        ("node.trust", {"name": "x"}, "not_found", Message("unknown_node", node="x")),
+        ("node.lost", {"name": "x"}, "not_found", Message("unknown_node", node="x")),
+        ("agent.stop", {"nodes": ["a", "x"]}, "not_found", Message("unknown_node", node="x")),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_and_nothing_changes(
-    tmp_path: Path, verb: str, params: dict[str, Any], code: str, said: str
+    tmp_path: Path, verb: str, params: dict[str, Any], code: str, wanted: Message
 ) -> None:
     async def story() -> None:
         async with Lab(tmp_path) as lab:
             before = lab.registry.read_bytes()
-            refused, message = await (await lab.peer()).refusal(verb, **params)
-            assert (refused, said in message) == (code, True), message
+            refused, why = await (await lab.peer()).told(verb, **params)
+            assert (refused, says(why, wanted.key, **wanted.args)) == (code, True), repr(why)
             assert lab.registry.read_bytes() == before
             assert lab.in_queue() == ["a"]
             assert not lab.core.notes
@@ -173,7 +178,7 @@ def test_a_gpu_that_left_the_registry_is_shown_while_a_task_holds_it(tmp_path: P
             task_id = await lab.busy(peer)
             node = (await peer.call("node.edit", name="a", changes={"gpu_count": 1}))["node"]
             assert [gpu["held_by"] for gpu in node["gpus"]] == [[task_id]] * 8
-            assert [gpu["health"] for gpu in node["gpus"]] == ["ok"] + ["not in the registry"] * 7
+            assert [gpu["health"] for gpu in node["gpus"]] == ["ok"] + [str(Message("gpu_not_registered"))] * 7
 
     run(story())
 
@@ -302,7 +307,7 @@ def test_agents_are_stopped_until_they_are_started_and_all_means_all(tmp_path: P
             assert all("agents start" in node["reason"] for node in await peer.call("node.list"))
             assert await peer.call("agent.start", nodes=["b", "b"]) == {"done": ["b"], "refused": {}}
             await settled(lambda: "no agent in this test" in str(lab.core.inventory.nodes["b"].reason))
-            assert (await peer.call("node.show", name="a"))["reason"].startswith("its agent was stopped")
+            assert lab.core.inventory.nodes["a"].link_says == Message("agent_stopped_start", by="root", name="a")
             assert await peer.call("agent.restart", nodes=["a"]) == {"done": ["a"], "refused": {}}
             await settled(lambda: "no agent in this test" in str(lab.core.inventory.nodes["a"].reason))
 

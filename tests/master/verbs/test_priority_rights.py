@@ -13,6 +13,7 @@ from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 from tests.master.in_process import InProcess, Peer, run
 from tests.master.verbs.test_people import people
+from wire.message import names
 
 JUMPS = [
     ("task.submit", {"command": "true", "priority": 1}),
@@ -69,9 +70,9 @@ def test_a_user_puts_nothing_of_his_before_the_tasks_of_others_and_is_told_who_c
 ) -> None:
     async def story() -> None:
         async with queue(tmp_path, monkeypatch) as here:
-            code, said = await here.named["ann"].refusal(verb, **params)
-            assert code == "forbidden"
-            assert "only an admin can do that, or who looks after ann's group: mia" in said
+            code, why = await here.named["ann"].told(verb, **params)
+            assert (code, why.key) == ("forbidden", "ahead_for_mentors")
+            assert (why.args["owner"], why.args["mentors"]) == ("ann", names(["mia"]))
             assert await here.order() == [1, 2, 3, 4, 5]
 
     run(story())
@@ -121,8 +122,8 @@ def test_a_mentor_has_his_word_for_what_is_his_and_none_for_another_group(
 def test_where_nobody_looks_after_somebody_it_is_for_admins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with queue(tmp_path, monkeypatch) as here:
-            _, said = await here.named["bob"].refusal("task.submit", command="true", urgent=True)
-            assert said.startswith("`urgent` would put it before the tasks of others: only an admin can do that (")
+            _, why = await here.named["bob"].told("task.submit", command="true", urgent=True)
+            assert why.key == "ahead_for_admins"
 
     run(story())
 

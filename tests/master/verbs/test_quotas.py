@@ -36,7 +36,7 @@ def test_admins_set_quotas_and_whose_they_are_sees_them_with_what_is_in_use(tmp_
                 await ann.call("task.submit", command="true", gpus=2)
                 second = (await ann.call("task.submit", command="true", gpus=2))["id"]
                 why = await ann.call("task.why", id=second)
-                assert (why["reason_key"], why["brief"]) == ("over_quota", "waits for a quota")
+                assert why["reason_key"] == "over_quota"
                 assert why["details"][0] == "max_total_gpus of user ann is 2, and 2 GPUs are in use (task 1)"
                 refused = await ann.refusal("task.submit", command="true", gpus=3)
                 assert refused[0] == "impossible"

@@ -15,6 +15,7 @@ from master.verbs.tasks import NAMED
 from tests.master.in_process import InProcess, Peer, run
 from tests.master.verbs.test_people import people
 from tests.waiting import settled
+from wire.message import Message
 
 
 async def runs(master: InProcess, peer: Peer, **spec: Any) -> int:
@@ -92,11 +93,14 @@ def test_who_waits_is_told_who_has_the_gpus_as_far_as_they_may_know(
             shown = await bob.call("task.show", id=waits)
             assert (shown["held_by"], shown["holders"]) == (seen, 7 if privacy == "open" else 1)
             why = await bob.call("task.why", id=waits)
-            line = (
-                "what it lacks is held by task 1 of ann, task 2 of ann (bert), task 3 of ann (bert), task 4 of ann "
-                "(bert) and 3 more"
+            first = Message("holder", id=held[0], owner="ann")
+            named_ones = [Message("holder_named", id=one, owner="ann", name="bert") for one in (2, 3, 4)]
+            line = str(
+                Message("held_by_tasks", holders=(first, *named_ones), more=3)
                 if privacy == "open"
-                else "what it lacks is held by task 7 of bob (mine)"
+                else Message(
+                    "held_by_tasks", holders=(Message("holder_named", id=7, owner="bob", name="mine"),), more=0
+                )
             )
             assert line in why["details"]
             (message,) = (one for one in why["detail_messages"] if one["key"] == "held_by_tasks")
@@ -132,7 +136,7 @@ def test_why_tells_of_a_task_that_is_cancelled_and_lives_that_it_is_to_end(tmp_p
             assert (await peer.call("task.why", id=number))["brief"] is None
             await peer.call("task.cancel", ids=[number])
             why = await peer.call("task.why", id=number)
-            assert why["brief"] == "cancelled by root: it keeps what it has until all its processes are dead"
+            assert why["brief"] == str(Message("being_cancelled", by="root"))
             assert why["reason"] is None
 
             launch = master.core.tasks[number].allocation[0].launch_id

@@ -19,6 +19,7 @@ from tests.master.shared_master import check_on_shared_masters
 from tests.master.verbs.parameters import required
 from tests.waiting import settled
 from wire.errors import MusterError, from_code
+from wire.message import Message
 
 WRONG: tuple[Any, ...] = ({"no": {"such": []}}, [[]], "\0", 1.5, -(2**70), True, None)
 CODES = {"bad_request", "not_found", "conflict", "impossible", "limit", "config", "node_unreachable", "unauthenticated"}
@@ -114,7 +115,7 @@ def test_a_verb_that_does_not_exist_is_told_from_those_that_do(tmp_path: Path) -
     run(story())
 
 
-SPECS: list[tuple[dict[str, Any], str]] = [
+SPECS: list[tuple[dict[str, Any], str | Message]] = [
     ({"command": ""}, "command"),
     ({"command": []}, "command"),
     ({"command": [" ", "\t"]}, "command"),
@@ -132,9 +133,9 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"gpu_ids": [8]}, "GPU 8"),
     ({"gpu_ids": [1], "gpus": 2}, "gpu_ids"),
     ({"cpus": 0}, "cpus"),
-    ({"share": True}, "share says something of GPUs, and the task asks for none: say how many (gpus)"),
-    ({"gpu_models": ["A100"]}, "gpu_models says something of GPUs"),
-    ({"gpus": 3, "gpus_max": 2}, "gpus_max: 2 is less than 3"),
+    ({"share": True}, Message("needs_gpus", field="share")),
+    ({"gpu_models": ["A100"]}, Message("needs_gpus", field="gpu_models")),
+    ({"gpus": 3, "gpus_max": 2}, Message("bad_gpus_max", most=2, least=3)),
     ({"gpus": 1, "gpu_memory_mib": 0}, "gpu_memory_mib"),
     ({"licences": {"x": 0}}, "licences"),
     ({"node": "nowhere"}, "nowhere"),
@@ -152,11 +153,14 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"max_retries": -1}, "max_retries"),
     ({"max_retries": 1001}, "max_retries"),
     ({"max_retries": True}, "max_retries"),
-    ({"retry_on": ["fail"]}, "max_retries not how often"),
+    ({"retry_on": ["fail"]}, Message("retries_not_counted")),
     ({"max_retries": 1, "retry_on": ["failed"]}, "retry_on"),
     ({"max_retries": 1, "retry_on": "fail"}, "retry_on"),
-    ({"signal": {"name": "USR1", "before_s": 5}}, "there is none: say `--time-limit`, too"),
-    ({"signal": {"name": "USR1", "before_s": 60}, "time_limit_s": 60}, "would not have begun"),
+    ({"signal": {"name": "USR1", "before_s": 5}}, Message("signal_without_limit", name="USR1")),
+    (
+        {"signal": {"name": "USR1", "before_s": 60}, "time_limit_s": 60},
+        Message("signal_before_start", name="USR1", early=60.0, limit=60.0),
+    ),
     ({"signal": {"name": "KILL", "before_s": 5}, "time_limit_s": 60}, 'expected "ABRT" or "ALRM"'),
     ({"signal": {"name": "USR1", "before_s": 0}, "time_limit_s": 60}, "signal.before_s"),
     ({"signal": {"name": "USR1"}, "time_limit_s": 60}, "before_s"),
@@ -173,18 +177,19 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"variables": {"MUSTER_LAUNCH_ID": "x"}}, "MUSTER_LAUNCH_ID"),
     ({"variables": {"A": "x" * (WORD_BYTES + 1)}}, "variables"),
 ]
-"""What a task cannot be, and words of its refusal."""
+"""What a task cannot be, and its refusal, or what that names."""
 
 
-async def check_spec(master: InProcess, peer: Peer, case: tuple[dict[str, Any], str]) -> bool:
-    spec, words = case
+async def check_spec(master: InProcess, peer: Peer, case: tuple[dict[str, Any], str | Message]) -> bool:
+    spec, why = case
     for verb in ("task.submit", "task.submit_batch"):
         params = {"command": "true", **spec}
         if verb == "task.submit_batch":
             params["commands"] = [params.pop("command")]
-        code, message = await peer.refusal(verb, **params)
+        code, told = await peer.told(verb, **params)
         assert code in {"bad_request", "not_found", "impossible"}
-        assert words in message or verb == "task.submit_batch"
+        is_told = why in str(told) if isinstance(why, str) else told == why
+        assert is_told or verb == "task.submit_batch", repr(told)
     assert master.core.next_id == 2
     await peer.refusal("task.edit", id=1, changes=spec)
     task = await peer.call("task.show", id=1)

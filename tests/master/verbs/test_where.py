@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from master.core.nodes.inventory import NodeSpec
+from tests.faults import says
 from tests.master.in_process import InProcess, Peer, run
+from wire.message import Message, names
 
 LAB = tuple(NodeSpec(name=name, gpu_models=("GPU",) * 4) for name in "abc")
 BOTH = {"a": [1, 0], "b": [2, 3]}
@@ -25,37 +27,41 @@ def said(task: dict[str, Any]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "key", "values"),
     [
-        ({"node": "a", "node_list": ["b"]}, "node_list: node names a already"),
-        ({"node": "a", "nodes": 2}, "nodes: 2 nodes are asked for, and node names a alone"),
-        ({"node_list": ["a", "b"], "nodes": 3}, "nodes: 3 are asked for at once, and node_list names 2"),
-        ({"node_list": ["a", "b", "a"]}, "node a is named twice"),
-        ({"node_list": ["a", "b"], "exclude": ["b"]}, "exclude: b is named as one to run on"),
-        ({"node_list": ["a", "bb"]}, "there is no node 'bb' (did you mean 'b'? nodes: a, b, c)"),
-        ({"node_list": [""]}, "node_list"),
-        ({"node_list": "a,b"}, "node_list"),
-        ({"gpus_on": {"x": [0]}}, "there is no node 'x'"),
-        ({"gpus_on": {"a": []}}, "gpus_on"),
-        ({"gpus_on": {"a": [0, 0]}}, "gpus_on: of a, [0, 0] names a GPU twice"),
-        ({"gpus_on": {"a": [0], "b": [0, 1]}}, "gpus_on: 1 GPU of a and 2 of b"),
-        ({"gpus_on": {"a": [4]}}, "no GPU 4"),
-        ({"gpus_on": BOTH, "gpus": 4}, "gpus is 4 and gpus_on names 2 on each node"),
-        ({"gpus_on": BOTH, "nodes": 1}, "nodes is 1 and gpus_on names 2"),
-        ({"gpus_on": BOTH, "node": "a"}, "node: gpus_on says which nodes"),
-        ({"gpus_on": BOTH, "node_list": ["a"]}, "node_list: gpus_on says"),
-        ({"gpus_on": BOTH, "gpu_ids": [0]}, "gpu_ids: gpus_on says"),
-        ({"gpus_on": BOTH, "gpus_max": 3}, "gpus_max: gpus_on says"),
+        ({"node": "a", "node_list": ["b"]}, "node_said_twice", {"node": "a"}),
+        ({"node": "a", "nodes": 2}, "nodes_and_node", {"nodes": 2, "node": "a"}),
+        ({"node_list": ["a", "b"], "nodes": 3}, "too_few_named", {"nodes": 3, "named": 2}),
+        ({"node_list": ["a", "b", "a"]}, "named_twice", {"node": "a"}),
+        ({"node_list": ["a", "b"], "exclude": ["b"]}, "named_and_excluded", {"node": "b"}),
+        ({"node_list": ["a", "bb"]}, "no_such_node_but", {"node": "bb", "meant": "b", "nodes": names("abc")}),
+        ({"node_list": [""]}, "wrong_value", {"where": "node_list[0]"}),
+        ({"node_list": "a,b"}, "wrong_value", {"where": "node_list"}),
+        ({"gpus_on": {"x": [0]}}, "no_such_node", {"node": "x"}),
+        ({"gpus_on": {"a": []}}, "wrong_value", {"where": "gpus_on.…"}),
+        ({"gpus_on": {"a": [0, 0]}}, "bad_gpus_on", {"node": "a", "gpus": (0, 0)}),
+        (
+            {"gpus_on": {"a": [0], "b": [0, 1]}},
+            "uneven_gpus_on",
+            {"count": 1, "node": "a", "others": 2, "other": "b"},
+        ),
+        ({"gpus_on": {"a": [4]}}, "has_no_piece", {"number": 4}),
+        ({"gpus_on": BOTH, "gpus": 4}, "gpus_and_gpus_on", {"gpus": 4, "named": 2}),
+        ({"gpus_on": BOTH, "nodes": 1}, "nodes_and_gpus_on", {"nodes": 1, "named": 2}),
+        ({"gpus_on": BOTH, "node": "a"}, "beside_gpus_on", {"field": "node"}),
+        ({"gpus_on": BOTH, "node_list": ["a"]}, "beside_gpus_on", {"field": "node_list"}),
+        ({"gpus_on": BOTH, "gpu_ids": [0]}, "beside_gpus_on", {"field": "gpu_ids"}),
+        ({"gpus_on": BOTH, "gpus_max": 3}, "beside_gpus_on", {"field": "gpus_max"}),
     ],
 )
 def test_what_contradicts_itself_is_refused_and_names_the_field(
-    tmp_path: Path, spec: dict[str, Any], words: str
+    tmp_path: Path, spec: dict[str, Any], key: str, values: dict[str, Any]
 ) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             peer = await peer_of(master)
-            code, message = await peer.refusal("task.submit", command="true", **spec)
-            assert words in message, message
+            code, why = await peer.told("task.submit", command="true", **spec)
+            assert says(why, key, **values), repr(why)
             assert code in {"bad_request", "impossible"}
             assert not master.core.tasks
 
@@ -105,16 +111,15 @@ def test_an_edit_is_looked_at_with_what_was_said_before(tmp_path: Path) -> None:
             peer = await peer_of(master)
             named = (await peer.call("task.submit", command="true", gpus=1, node_list=["a", "b"], nodes=2))["id"]
             exact = (await peer.call("task.submit", command="true", gpus_on=BOTH))["id"]
-            for task, changes, words in (
-                (named, {"nodes": 3}, "node_list names 2"),
-                (named, {"node": "a"}, "node names a alone"),
-                (named, {"exclude": ["a"]}, "a is named as one to run on"),
-                (exact, {"nodes": 3}, "nodes is 3 and gpus_on names 2"),
-                (exact, {"exclude": ["b"]}, "b is named as one to run on"),
+            for task, changes, why in (
+                (named, {"nodes": 3}, Message("too_few_named", nodes=3, named=2)),
+                (named, {"node": "a"}, Message("nodes_and_node", nodes=2, node="a")),
+                (named, {"exclude": ["a"]}, Message("named_and_excluded", node="a")),
+                (exact, {"nodes": 3}, Message("nodes_and_gpus_on", nodes=3, named=2)),
+                (exact, {"exclude": ["b"]}, Message("named_and_excluded", node="b")),
             ):
                 before = await peer.call("task.show", id=task)
-                _, message = await peer.refusal("task.edit", id=task, changes=changes)
-                assert words in message, message
+                assert (await peer.told("task.edit", id=task, changes=changes))[1] == why
                 assert await peer.call("task.show", id=task) == before
 
     run(story())
