@@ -79,7 +79,7 @@ def _not_in_registry() -> list[Finding]:
 
 def _not_looked_at(config: NodeConfig, node: Node) -> list[Finding]:
     """There was no time left for it; what its link says costs none."""
-    told = None if online(node) else way.by_link(config, node.state, node.reason or "")
+    told = None if online(node) else way.by_link(config, node.state, node.link_says)
     if told is None:
         told = warning(REACHABLE, Message("doctor_not_looked_at", seconds=WHOLE_S), Message("do_name_fewer"))
     return completed([told], Message("doctor_no_time"))

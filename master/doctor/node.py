@@ -222,7 +222,7 @@ class Examination:
         """A node that cannot be asked: what can be seen from here, and what its link says."""
         config, node = self._config, self._node
         found = await self._in_time(REACHABLE, self._way())
-        why = way.by_link(config, node.state, node.reason or "")
+        why = way.by_link(config, node.state, node.link_says)
         # A result of this run is newer than what the link says of the same check.
         tried = {finding.check for finding in found if finding.verdict == "fault"}
         if why.check in tried or (tried and node.state is NodeState.CONNECTING):

@@ -6,8 +6,6 @@ lock accounts.
 
 from __future__ import annotations
 
-import re
-
 from master.core.nodes.inventory import NodeState
 from master.doctor.finding import (
     AGENT,
@@ -25,25 +23,25 @@ from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
 from wire.message import Message
 
-_MEANINGS = (
-    (PYTHON, r"no `[^`]*` on the node|the agent needs|`python` is"),
-    (
-        LOG_IN,
-        (
-            r"refuses the (key|password) |neither a key nor a password|key_file|takes no log-in|more than one proof"
-            r"|during the log-in|the log-in failed|password|log-in shell|runs no command for us|opens no session"
-        ),
-    ),
-    (
-        REACHABLE,
-        (
-            r"`ip` is|cannot be reached|refuses the connection|does not answer within|cannot be looked up|the proxy"
-            r"|says nothing|ends the connection at once|the key exchange failed|the connection broke|said nothing for"
-        ),
-    ),
+_SHELL = frozenset(
+    {"no_command_run", "shell_becomes_another", "shell_ended", "shell_endless", "shell_waits", "shell_waits_saying"}
 )
-"""The check that a link's reason is about, by words of `ssh_login`, `ssh_attach`, `ssh_socket` and `link`; any other
-reason is about the agent."""
+_KEYS: dict[str, frozenset[str]] = {
+    PYTHON: frozenset({"python_not_there", "python_too_old", "python_unquotable"}),
+    LOG_IN: _SHELL | {
+        "key_file_encrypted", "key_file_of_another", "key_file_open", "key_file_relative", "key_file_unreadable",
+        "key_file_unusable", "key_file_without_key", "key_refused", "log_in_ended", "log_in_failed",
+        "log_in_more_proofs", "log_in_more_questions", "log_in_stopped", "log_in_without_key",
+        "log_in_without_password", "no_credential", "no_session", "password_refused", "proxy_log_in",
+    },
+    REACHABLE: frozenset({
+        "agent_silent", "connection_refused", "ip_misspelt", "key_exchange_ended", "key_exchange_failed", "link_broke",
+        "machine_off", "name_for_the_proxy", "name_impossible", "name_not_found", "no_answer_in_time", "no_route",
+        "not_reached", "proxy_not_through", "proxy_refuses", "sshd_ends", "sshd_mute",
+    }),
+}  # fmt: skip
+CHECK_OF = {key: check for check, keys in _KEYS.items() for key in keys}
+"""The check that a link's message is about, by its key; any other message is about the agent."""
 
 
 def reached(config: NodeConfig, took_s: float | None, why: Message | str, state: NodeState) -> Finding:
@@ -93,43 +91,40 @@ def logged_in(config: NodeConfig) -> Finding:
     return ok(LOG_IN, Message("doctor_log_in_password", user=config.user_name))
 
 
-def by_link(config: NodeConfig, state: NodeState, reason: str) -> Finding:
-    """Return the finding for a node's link, by its state and reason."""
+def by_link(config: NodeConfig, state: NodeState, why: Message | None) -> Finding:
+    """Return the finding for a node's link, by its state and what it says."""
     if state is NodeState.UNTRUSTED:
-        return fault(HOST_KEY, _said(reason, Message("doctor_key_untrusted")), _trust(config))
-    if state is NodeState.CONNECTING and config.driver == "report" and reason:
-        return warning(AGENT, heard(reason), Message("do_read_its_log"))
+        return fault(HOST_KEY, why or Message("doctor_key_untrusted"), _trust(config))
+    if state is NodeState.CONNECTING and config.driver == "report" and why is not None:
+        return warning(AGENT, why, Message("do_read_its_log"))
     if state is NodeState.CONNECTING:
         return warning(AGENT, Message("doctor_connecting"), Message("do_wait_and_look"))
-    if "its agent was stopped by" in reason:
-        return fault(AGENT, heard(reason), Message("do_start_agent", name=config.name))
+    if why is not None and why.key == "agent_stopped_start":
+        return fault(AGENT, why, Message("do_start_agent", name=config.name))
     if config.driver == "report":
-        return fault(REACHABLE, _said(reason, Message("doctor_not_dialled")), Message("do_read_its_log"))
-    check = next((check for check, words in _MEANINGS if re.search(words, reason)), AGENT)
-    why = _said(reason, Message("doctor_nothing_said"))
-    return fault(check, Message("doctor_last_try", why=why), _cure(config, check, reason))
+        return fault(REACHABLE, why or Message("doctor_not_dialled"), Message("do_read_its_log"))
+    if why is None:
+        why = Message("doctor_nothing_said")
+    check = CHECK_OF.get(why.key, AGENT)
+    return fault(check, Message("doctor_last_try", why=why), _cure(config, check, why))
 
 
-def _said(reason: str, if_nothing: Message) -> Message:
-    return heard(reason) if reason else if_nothing
-
-
-def _cure(config: NodeConfig, check: str, reason: str) -> Message:
+def _cure(config: NodeConfig, check: str, why: Message) -> Message:
     name = config.name
-    if reason.startswith("`ip` is") or "opens no session" in reason:
+    if why.key in {"ip_misspelt", "no_session"}:
         return Message("do_as_it_says", name=name)
     if check == PYTHON:
         return Message("do_install_python", name=name)
     if check == REACHABLE:
         return Message("do_look_at_network", name=name)
     if check == LOG_IN:
-        if "shell" in reason or "runs no command" in reason:
+        if why.key in _SHELL:
             return Message("do_mend_shell", name=name, user=config.user_name)
         return Message("do_correct_log_in", name=name, user=config.user_name)
-    if "No space left" in reason:
+    if "No space left" in str(why.args.get("said")):  # as the node's system says it
         return Message("do_make_room_for_agent", name=name)
-    if "refuses us" in reason:
-        return _one_master(name, reason)
+    if why.key in {"agent_refuses_us", "agent_refuses_us_in"}:
+        return _one_master(name, str(why.args.get("folder", "")))
     return Message("do_as_it_says", name=name)
 
 
@@ -141,13 +136,9 @@ def _without_password(proxy: str) -> str:
     return proxy.rpartition("@")[2].removeprefix("socks5://").removeprefix("socks5h://")
 
 
-_ITS_FOLDER = re.compile(r"; its folder is (/.+)$")
-
-
-def _one_master(name: str, reason: str) -> Message:
-    """Also what to do where there is no other: tasks share the agent's account, and one may have written into what the
-    agent keeps, or spoken to it as a master would."""
-    found = _ITS_FOLDER.search(reason)
-    if found is None:
+def _one_master(name: str, folder: str) -> Message:
+    """Return also what to do where there is no other: tasks share the agent's account, and one may have written into
+    the agent's folder, or spoken to it as a master would."""
+    if not folder.startswith("/"):
         return Message("do_one_master")
-    return Message("do_one_master_or_clear", name=name, folder=found[1], aside=found[1] + ".aside")
+    return Message("do_one_master_or_clear", name=name, folder=folder, aside=folder + ".aside")

@@ -12,14 +12,16 @@ from master.core.nodes.node import Reserved
 from master.core.outcome import Pending
 from master.core.people.people import People
 from master.doctor import accounts, folders, machine, way
-from master.doctor.finding import CHECKS, Finding, completed, fault, ok, skipped, warning, worst
+from master.doctor.finding import CHECKS, Finding, completed, fault, heard, ok, skipped, warning, worst
 from master.doctor.folders import SILENT, Seen
 from master.doctor.scripts import Disk, FolderTold, MachineTold, answer_of, complaint
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
 from master.secrets.log_rights import Readers
+from tests.faults import says
 from wire.agent import Probed
-from wire.message import Message
+from wire.english.links import LINKS
+from wire.message import Message, names
 
 SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n" * 43)
 OLD = "SHA256:" + "o" * 43
@@ -45,9 +47,12 @@ def only(findings: list[Finding]) -> Finding:
 
 
 def test_a_machine_that_answers_says_how_fast() -> None:
-    assert way.reached(ssh(), 0.0123, "", NodeState.ONLINE).told == "10.0.0.1:22 answers in 12 ms"
+    answers = Message("doctor_reached", where="10.0.0.1:22", ms=12.3)
+    assert way.reached(ssh(), 0.0123, "", NodeState.ONLINE).says == answers
+    assert str(answers) == "10.0.0.1:22 answers in 12 ms"
     behind = ssh(ip="fe80::1", proxy="socks5://me:secret@gate:1080")
-    assert "[fe80::1]:22 answers through its proxy" in way.reached(behind, 0.5, "", NodeState.ONLINE).told
+    through = Message("doctor_reached_through", where="[fe80::1]:22", ms=500.0)
+    assert way.reached(behind, 0.5, "", NodeState.ONLINE).says == through
 
 
 def test_a_machine_that_does_not_answer_is_a_fault_unless_its_connection_stands() -> None:
@@ -78,72 +83,73 @@ def test_a_key_that_the_registry_pins_is_changed_there() -> None:
     assert "host_key=SHA256:" in way.host_key(ssh(host_key=OLD), SHOWN, OLD).cure
 
 
+PEER = "10.0.0.1:22"
+
+
 @pytest.mark.parametrize(
-    ("reason", "check", "cure"),
+    ("why", "check", "cure"),
     [
-        # As `ssh_attach`, `ssh_login`, `ssh_socket`, `link` and `fleet` say it.
-        ("no `python3` on the node: install Python 3.8 or newer, or set `python` in the registry", "python", "install"),
-        (
-            "`python3` on the node is Python 2.7.18; the agent needs 3.8 or newer: set `python`",
-            "python",
-            "python=/path",
-        ),
-        ('`python` is "a\'b": such a path cannot be given to every shell; use a plain one', "python", "python=/path"),
-        (
-            "10.0.0.1:22 (as lab) refuses the key /k: add its public half to ~/.ssh/authorized_keys",
-            "log_in",
-            "key_file",
-        ),
-        ("10.0.0.1:22 (as lab) refuses the password: correct it in /lab/psw, or use `key_file`", "log_in", "psw_file"),
-        ("key_file /k may be read by others: `chmod 600 /k`", "log_in", "key_file"),
-        ("there is neither a key nor a password for this node: set `key_file`", "log_in", "psw_file"),
-        ("the node's log-in shell ended with 1 before the agent came: does its .bashrc exit?", "log_in", ".bashrc"),
-        (
-            "10.0.0.1:22 accepts the log-in (as lab) and opens no session (no): set `MaxSessions`",
-            "log_in",
-            "what it says",
-        ),
-        ("`ip` is [::1]; it may hold only a host name or an address: set `ip=::1`", "reachable", "do what it says"),
-        ("10.0.0.1:22 takes the connection and then says nothing: it is frozen", "reachable", "network"),
-        ("the agent said nothing for 15 s", "reachable", "network"),
-        ("the proxy gate:1080 cannot be reached: is the machine on?", "reachable", "network"),
-        ("the agent cannot be put on the node: /x: No space left on device", "agent", "make room"),
-        ("its agent refuses us (fenced): another master is obeyed", "agent", "another master"),
-        ("its agent was stopped by ada: `muster agents start n`", "agent", "agents start 'n 1'"),
-        ("", "agent", "logs --server"),
+        (Message("python_not_there", python="python3"), "python", "do_install_python"),
+        (Message("python_too_old", python="python3", version="2.7.18"), "python", "do_install_python"),
+        (Message("python_unquotable", python="a'b"), "python", "do_install_python"),
+        (Message("key_refused", where=PEER, user="lab", path="/k"), "log_in", "do_correct_log_in"),
+        (Message("password_refused", where=PEER, user="lab", path="/lab/psw"), "log_in", "do_correct_log_in"),
+        (Message("key_file_open", path="/k"), "log_in", "do_correct_log_in"),
+        (Message("no_credential", path="/lab/psw"), "log_in", "do_correct_log_in"),
+        (Message("shell_ended", status=1), "log_in", "do_mend_shell"),
+        (Message("no_session", where=PEER, user="lab", said="no"), "log_in", "do_as_it_says"),
+        (Message("ip_misspelt", ip="[::1]", changes="ip=::1"), "reachable", "do_as_it_says"),
+        (Message("sshd_mute", where=PEER), "reachable", "do_look_at_network"),
+        (Message("agent_silent", seconds=15.0), "reachable", "do_look_at_network"),
+        (Message("machine_off", peer=Message("by_proxy", proxy="gate:1080")), "reachable", "do_look_at_network"),
+        (Message("agent_not_put", said="/x: No space left on device"), "agent", "do_make_room_for_agent"),
+        (Message("agent_not_started", said="wrong password file"), "agent", "do_as_it_says"),
+        (Message("agent_refuses_us", code="fenced", said="another master is obeyed"), "agent", "do_one_master"),
+        (Message("agent_stopped_start", by="ada", name="n"), "agent", "do_start_agent"),
+        (Message("link_said", said="the key exchange failed"), "agent", "do_as_it_says"),
+        (None, "agent", "do_as_it_says"),
     ],
 )
-def test_what_the_link_says_is_told_with_the_check_that_it_is_about(reason: str, check: str, cure: str) -> None:
-    found = way.by_link(ssh(), NodeState.UNREACHABLE, reason)
+def test_what_the_link_says_is_told_with_the_check_that_it_is_about(why: Message | None, check: str, cure: str) -> None:
+    found = way.by_link(ssh(), NodeState.UNREACHABLE, why)
     assert (found.check, found.verdict) == (check, "fault")
-    assert reason in found.told
-    assert cure in found.cure
+    assert says(found.says, "doctor_nothing_said" if why is None else why.key)
+    assert found.do is not None
+    assert found.do.key == cure
+
+
+def test_each_check_goes_by_keys_that_a_link_says() -> None:
+    assert way.CHECK_OF.keys() <= LINKS.keys()
 
 
 def test_untrusted_and_connecting_nodes_say_so() -> None:
-    found = way.by_link(ssh(), NodeState.UNTRUSTED, f"the host key has changed: known is {OLD}")
-    assert (found.check, found.verdict, OLD in found.told) == ("host_key", "fault", True)
-    assert "muster node trust" in found.cure
-    assert way.by_link(ssh(), NodeState.CONNECTING, "").verdict == "warning"
-    gone = way.by_link(ssh(driver="report"), NodeState.CONNECTING, "the agent closed the connection")
-    assert (gone.verdict, "closed the connection" in gone.told, "log" in gone.cure) == ("warning", True, True), gone
+    revoked = Message("host_key_revoked", where=PEER, key=OLD)
+    assert way.by_link(ssh(), NodeState.UNTRUSTED, revoked) == fault(
+        "host_key", revoked, Message("do_trust", name="n 1")
+    )
+    assert way.by_link(ssh(), NodeState.CONNECTING, None).verdict == "warning"
+    closed = Message("agent_closed")
+    gone = way.by_link(ssh(driver="report"), NodeState.CONNECTING, closed)
+    assert gone == warning("agent", closed, Message("do_read_its_log"))
 
 
 # -- the machine ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict", "words"),
+    ("told", "verdict", "key", "seconds"),
     [
-        (1000.25, "ok", "0.0 s behind the master's (to within 0.2 s)"),
-        (1002.0, "ok", "1.8 s ahead of"),
-        (1002.6, "warning", "2.4 s ahead of"),
-        (940.0, "warning", "60.2 s behind"),
+        (1000.25, "ok", "doctor_clock_behind", 0.0),
+        (1002.0, "ok", "doctor_clock_ahead", 1.75),
+        (1003.0, "warning", "doctor_clock_ahead", 2.75),
+        (940.0, "warning", "doctor_clock_behind", 60.25),
     ],
 )
-def test_the_clock_is_compared_with_the_middle_of_the_question(told: float, verdict: str, words: str) -> None:
+def test_the_clock_is_compared_with_the_middle_of_the_question(
+    told: float, verdict: str, key: str, seconds: float
+) -> None:
     found = machine.clock(1000.0, told, 1000.5)
-    assert (found.verdict, words in found.told) == (verdict, True), found
+    assert (found.verdict, found.says) == (verdict, Message(key, seconds=seconds, doubt=0.25))
     assert bool(found.cure) == (verdict == "warning")
 
 
@@ -157,27 +163,28 @@ def test_an_agent_of_another_version_is_told_with_both() -> None:
     found = machine.agent(ssh(name="n"), "a1", "b2", None)
     assert (found.verdict, "a1" in found.told, "b2" in found.told) == ("warning", True, True)
     assert "`muster agents restart n`" in found.cure
-    assert "the agent's own log" in machine.agent(ssh(driver="report"), "a1", "b2", None).cure
+    dials_in = machine.agent(ssh(driver="report"), "a1", "b2", None)
+    assert dials_in.do == Message("do_read_why_not_taken_over")
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict", "words"),
+    ("told", "verdict", "says"),
     [
-        ({"uid": 0, "account": "root", "can_run_as": True}, "ok", "as their owners"),
-        ({"uid": 1500, "account": "lab"}, "ok", "all tasks run as lab"),
-        ({"uid": 0, "account": "root"}, "warning", "cannot run tasks as their owners"),
-        ({"uid": 0}, "skipped", "does not say"),
+        ({"uid": 0, "account": "root", "can_run_as": True}, "ok", Message("doctor_as_owners")),
+        ({"uid": 1500, "account": "lab"}, "ok", Message("doctor_one_account", account="lab")),
+        ({"uid": 0, "account": "root"}, "warning", Message("doctor_root_bound")),
+        ({"uid": 0}, "skipped", Message("doctor_account_unknown")),
     ],
 )
-def test_it_is_told_whose_rights_tasks_have(told: dict[str, Any], verdict: str, words: str) -> None:
+def test_it_is_told_whose_rights_tasks_have(told: dict[str, Any], verdict: str, says: Message) -> None:
     found = machine.account(Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, **told))
-    assert (found.verdict, words in found.told) == (verdict, True)
+    assert (found.verdict, found.says) == (verdict, says)
 
 
 def test_users_without_an_account_where_tasks_run_as_their_owners_are_told() -> None:
     (found,) = machine.no_accounts(["bob", "carol"])
-    assert (found.verdict, "tasks of bob, carol cannot start there" in found.told) == ("warning", True)
-    assert "adduser" in found.cure
+    assert (found.verdict, found.says) == ("warning", Message("doctor_no_accounts", users=names(["bob", "carol"])))
+    assert found.do == Message("do_make_accounts")
     assert machine.no_accounts([]) == []
 
 
@@ -242,21 +249,48 @@ def test_who_keeps_a_node_from_tasks_is_told_with_the_way_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict", "words", "cure"),
+    ("answer", "says", "do"),
     [
-        (probed("welcome\nmuster-doctor started in /root\n"), "ok", "/logs", ""),
-        (probed("muster-doctor no-folder\n"), "fault", "/logs, is not there", "mount /logs"),
-        (probed("muster-doctor no-file\n"), "fault", "no log can be made in /logs", "let lab write"),
-        (probed(code=None, error="/root: Permission denied"), "fault", "/root: Permission denied", "let lab enter"),
-        (probed(code=None, error="/bin/bash: No such file or directory"), "fault", "/bin/bash", "install bash"),
-        (probed(code=None, error="timed out after 8 s"), "fault", "timed out after 8 s", "dmesg"),
-        (probed("bash: cannot fork\n", 254), "fault", "cannot fork", "dmesg"),
+        (
+            probed("welcome\nmuster-doctor started in /root\n"),
+            Message("doctor_start", root="/root", logs="/logs"),
+            None,
+        ),
+        (
+            probed("muster-doctor no-folder\n"),
+            Message("doctor_no_log_folder", logs="/logs"),
+            Message("do_mount", folder="/logs"),
+        ),
+        (
+            probed("muster-doctor no-file\n"),
+            Message("doctor_no_log", logs="/logs"),
+            Message("do_let_write", who=heard("lab"), logs="/logs"),
+        ),
+        (
+            probed(code=None, error="/root: Permission denied"),
+            Message("doctor_no_start", said=heard("/root: Permission denied")),
+            Message("do_mount_and_let_in", who=heard("lab")),
+        ),
+        (
+            probed(code=None, error="/bin/bash: No such file or directory"),
+            Message("doctor_said", said="/bin/bash: No such file or directory"),
+            Message("do_install_bash"),
+        ),
+        (
+            probed(code=None, error="timed out after 8 s"),
+            Message("doctor_bash_failed", said=heard("timed out after 8 s")),
+            Message("do_look_and_ask_again"),
+        ),
+        (
+            probed("bash: cannot fork\n", 254),
+            Message("doctor_bash_failed", said=heard("bash: cannot fork")),
+            Message("do_look_and_ask_again"),
+        ),
     ],
 )
-def test_a_task_could_start_or_why_not(answer: Probed, verdict: str, words: str, cure: str) -> None:
+def test_a_task_could_start_or_why_not(answer: Probed, says: Message, do: Message | None) -> None:
     found = machine.start("/root", "/logs", "lab", answer)
-    assert (found.verdict, words in found.told) == (verdict, True), found
-    assert cure in found.cure
+    assert (found.verdict, found.says, found.do) == ("ok" if do is None else "fault", says, do)
 
 
 def test_an_answer_is_found_among_whatever_is_printed_and_a_broken_one_is_none() -> None:
@@ -279,43 +313,53 @@ def test_folders_that_are_read_from_both_sides_are_one_line() -> None:
     both = [seen("/data", read=RUN, back=""), seen("/envs", read=RUN, write_error="Read-only file system")]
     one_way = seen("/only-they-write", refused="Permission denied", back="")
     found = only(folders.shared(RUN, [*both, one_way], "lab"))
-    assert (found.verdict, found.told) == ("ok", "the same here and there: /data, /envs, /only-they-write")
+    assert found == ok("shared_folders", Message("doctor_folders", folders=("/data", "/envs", "/only-they-write")))
     assert folders.broken(RUN, [*both, one_way]) == []
 
 
 @pytest.mark.parametrize(
-    ("one", "verdict", "words", "cure"),
+    ("one", "verdict", "key", "cure"),
     [
-        (seen(there=False), "fault", "/data is not there", "mount /data"),
-        (seen(closed=True), "fault", "lab may not enter /data", "owner and mode"),
-        (seen(read_error="No such file or directory", back="No such file"), "fault", "not what the master", "mount"),
-        (seen(read="something else", back=""), "fault", "it reads something else", "another folder of the same name"),
-        (seen(read=RUN, back="No such file or directory"), "warning", "not seen here soon", "actimeo"),
-        (seen(refused="Permission denied", back="No such file"), "fault", "not seen here", "mount"),
-        (seen(refused="Permission denied", write_error="Read-only"), "skipped", "neither the master nor lab", ""),
-        (seen(refused=SILENT, back=""), "fault", "on the master's machine", "dmesg"),
-        (Seen(folder="/data", refused="", answer=None, silence="timed out after 8 s"), "fault", "timed out", "server"),
+        (seen(there=False), "fault", "doctor_folder_missing", "do_mount_folder"),
+        (seen(closed=True), "fault", "doctor_folder_closed", "do_correct_mode"),
+        (
+            seen(read_error="No such file or directory", back="No such file"),
+            "fault", "doctor_folder_other", "do_mount_right_folder",
+        ),
+        (seen(read="something else", back=""), "fault", "doctor_reads_other", "do_mount_right_folder"),
+        (seen(read=RUN, back="No such file or directory"), "warning", "doctor_folder_late", "do_look_at_caches"),
+        (
+            seen(refused="Permission denied", back="No such file"),
+            "fault", "doctor_folder_not_back", "do_mount_right_folder",
+        ),
+        (seen(refused="Permission denied", write_error="Read-only"), "skipped", "doctor_folder_untried", ""),
+        (seen(refused=SILENT, back=""), "fault", "doctor_folder_silent_here", "do_look_at_masters_mounts"),
+        (
+            Seen(folder="/data", refused="", answer=None, silence="timed out after 8 s"),
+            "fault", "doctor_folder_silent", "do_look_at_file_server",
+        ),
     ],
-)
-def test_a_folder_that_is_not_shared_says_how_it_is_seen(one: Seen, verdict: str, words: str, cure: str) -> None:
+)  # fmt: skip
+def test_a_folder_that_is_not_shared_says_how_it_is_seen(one: Seen, verdict: str, key: str, cure: str) -> None:
     found = only(folders.shared(RUN, [one], "lab"))
-    assert (found.verdict, words in found.told, "/data" in found.told) == (verdict, True, True), found
-    assert cure in found.cure
-    assert bool(found.cure) == (verdict != "skipped")
+    assert (found.verdict, says(found.says, key), found.says.args["folder"]) == (verdict, True, "/data"), found
+    assert ("" if found.do is None else found.do.key) == cure
 
 
 def test_what_lies_in_a_missing_folder_is_not_told_again() -> None:
     missing = [seen("/lab/logs", there=False), seen("/lab", there=False), seen("/labor", there=False)]
     found = folders.shared(RUN, [*missing, seen("/lab/data", read=RUN, back="")], "lab")
-    assert [(one.verdict, one.told) for one in found] == [
-        ("fault", "/lab is not there"), ("fault", "/labor is not there"), ("ok", "the same here and there: /lab/data"),
-    ]  # fmt: skip
+    assert [one.says for one in found] == [
+        Message("doctor_folder_missing", folder="/lab"),
+        Message("doctor_folder_missing", folder="/labor"),
+        Message("doctor_folders", folders=("/lab/data",)),
+    ]
 
 
 def test_what_is_missing_in_another_folder_of_the_same_name_is_not_told_again() -> None:
     other, within = seen("/lab", read_error="No such file or directory"), seen("/lab/logs", there=False)
     (found,) = folders.shared(RUN, [other, within], "lab")
-    assert found.told.startswith("/lab is there, but not what the master writes into it")
+    assert (found.says.key, found.says.args["folder"]) == ("doctor_folder_other", "/lab")
 
 
 def test_a_home_of_the_nodes_own_with_the_shared_folders_in_it_is_no_fault() -> None:
@@ -437,8 +481,9 @@ def test_whose_tasks_have_the_masters_own_account_is_told() -> None:
     (closed,) = machine.own_account(Reserved(frozenset({"ann"}), why), is_opened=False)
     assert (closed.verdict, closed.says) == ("ok", why)
     (keeps_out,) = machine.own_account(Reserved(frozenset({"ann"}), why), is_opened=False, keeps_out=["bob", "cy"])
-    assert (keeps_out.verdict, "bob, cy do not run here" in keeps_out.told) == ("warning", True)
-    assert "as another account" in str(keeps_out.do)
+    assert (keeps_out.verdict, keeps_out.says.key) == ("warning", "doctor_keeps_out")
+    assert keeps_out.says.args["users"] == names(["bob", "cy"])
+    assert keeps_out.do == Message("do_let_users_in")
     (opened,) = machine.own_account(None, is_opened=True)
     assert (opened.verdict, opened.says.key) == ("warning", "doctor_own_account_open")
     assert machine.own_account(None, is_opened=False) == []

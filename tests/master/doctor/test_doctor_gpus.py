@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from master.core.nodes.gpu_watch import RETURNED, UNSEEN, GpuReport
+from master.doctor.finding import heard, warning
 from master.doctor.gpus import Books, Smi, gpus, read_smi
 from tests.master.in_process import InProcess, run
 from tests.waiting import settled
 from wire.agent import Probed
+from wire.message import Message
 
 LISTED = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n  MIG 1g.5gb Device 0: (UUID: MIG-1)\nGPU 1: NVIDIA H100 (UUID: GPU-2)\n"
 
@@ -38,34 +40,46 @@ def test_nvidia_smi_counts_is_not_there_or_fails(answer: Probed, smi: Smi) -> No
     assert read_smi(answer) == smi
 
 
+def differ(shown: int, count: int) -> Message:
+    return Message("doctor_gpus_differ", shown=shown, count=count)
+
+
+TWO = Message("doctor_gpus", count=2, models=("A",))
+
+
 @pytest.mark.parametrize(
-    ("known", "smi", "verdict", "words", "cure"),
+    ("known", "smi", "verdict", "says", "cure"),
     [
-        (books(), Smi(2), "ok", "2 GPUs, as the registry says: A", ""),
-        (books(), Smi(), "ok", "2 GPUs", ""),
-        (books(seen=0), Smi(2), "ok", "2 GPUs", ""),
-        (books(declared=True, seen=0), Smi(), "skipped", "believed", ""),
-        (books(models=(), seen=0), Smi(), "skipped", "none", ""),
-        (books(models=(), seen=0), Smi(1), "warning", "shows 1 GPU, the registry counts 0", "gpus=1"),
-        (books(seen=4), Smi(4), "warning", "shows 4 GPUs", "`muster node edit n gpus=4`"),
-        (books(mismatch="GPU 0 is 'H100' and …"), Smi(2), "warning", "GPU 0 is 'H100'", "gpu-model="),
-        (books(seen=1), Smi(1), "fault", "shows 1 GPU, the registry counts 2", "fell off"),
-        (books(seen=0), Smi(), "fault", "nvidia-smi is not there", "gpu-probe=declared"),
-        (books(seen=0), Smi(0), "fault", "shows none", "driver"),
-        (books(), Smi(error="timed out after 8 s"), "fault", "nvidia-smi fails: timed out", "reboot"),
+        (books(), Smi(2), "ok", TWO, ""),
+        (books(), Smi(), "ok", TWO, ""),
+        (books(seen=0), Smi(2), "ok", TWO, ""),
+        (books(declared=True, seen=0), Smi(), "skipped", Message("doctor_gpus_declared", count=2), ""),
+        (books(models=(), seen=0), Smi(), "skipped", Message("doctor_no_gpus"), ""),
+        (books(models=(), seen=0), Smi(1), "warning", differ(1, 0), "do_use_all_gpus"),
+        (books(seen=4), Smi(4), "warning", differ(4, 2), "do_use_all_gpus"),
+        (books(mismatch="no such"), Smi(2), "warning", Message("doctor_said", said="no such"), "do_say_model"),
+        (books(seen=1), Smi(1), "fault", differ(1, 2), "do_find_lost_gpu"),
+        (books(seen=0), Smi(), "fault", Message("doctor_gpus_gone_no_smi", count=2), "do_install_driver_or_declare"),
+        (books(seen=0), Smi(0), "fault", Message("doctor_gpus_gone", count=2), "do_install_driver_or_declare"),
+        (
+            books(),
+            Smi(error="it hangs"),
+            "fault",
+            Message("doctor_smi_fails", said=heard("it hangs")),
+            "do_install_driver",
+        ),
     ],
 )
-def test_the_driver_and_the_count(known: Books, smi: Smi, verdict: str, words: str, cure: str) -> None:
+def test_the_driver_and_the_count(known: Books, smi: Smi, verdict: str, says: Message, cure: str) -> None:
     (found,) = gpus("n", known, smi)
-    assert (found.verdict, words in found.told) == (verdict, True), found
-    assert cure in found.cure
-    assert bool(found.cure) == (verdict in ("warning", "fault"))
+    assert (found.verdict, found.says) == (verdict, says)
+    assert ("" if found.do is None else found.do.key) == cure
 
 
 def test_a_driver_that_fails_is_told_once_and_what_ails_one_gpu_beside_it() -> None:
     why = "its GPU driver cannot be asked: it hangs"
     (found,) = gpus("n", books(kept_back={0: why, 1: why}), Smi(error="timed out after 8 s"))
-    assert "nvidia-smi fails" in found.told
+    assert found.says.key == "doctor_smi_fails"
     assert len(gpus("n", books(kept_back={1: "used by bob (pid 7)"}), Smi(error="timed out after 8 s"))) == 2
     assert len(gpus("n", books(kept_back={0: why, 1: why}), Smi(2))) == 2
 
@@ -73,11 +87,12 @@ def test_a_driver_that_fails_is_told_once_and_what_ails_one_gpu_beside_it() -> N
 def test_before_the_first_sample_of_a_connection_nobody_is_sent_to_the_driver() -> None:
     unseen = dict.fromkeys(range(2), str(UNSEEN))
     (found,) = gpus("n", books(seen=0, kept_back=unseen), Smi())
-    assert (found.verdict, found.told) == ("warning", "the registry counts 2 GPUs, and no sample has told of them yet")
-    assert found.cure == "wait some seconds, then look again; if it stays so: `muster agents restart n`"
+    assert (found.verdict, found.says) == ("warning", Message("doctor_gpus_unseen", count=2))
+    assert found.do == Message("do_wait_or_restart", name="n")
     counted, waits = gpus("n", books(seen=0, kept_back=unseen), Smi(2))
-    assert (counted.verdict, waits.cure) == ("ok", found.cure)
-    assert "nvidia-smi fails" in gpus("n", books(seen=0, kept_back=unseen), Smi(error="it hangs"))[0].told
+    assert (counted.verdict, waits.do) == ("ok", found.do)
+    hangs = gpus("n", books(seen=0, kept_back=unseen), Smi(error="it hangs"))[0]
+    assert hangs.says == Message("doctor_smi_fails", said=heard("it hangs"))
 
 
 def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:
@@ -85,10 +100,18 @@ def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:
     kept = {1: "used by bob (pid 7)", 0: "used by ann (pid 8)", 3: "the machine shows 3 GPUs and the registry counts 4"}
     first, *closed = gpus("n", books(models=("A",) * 4, seen=4, aside=aside, kept_back=kept), Smi(4))
     assert first.verdict == "ok"
-    assert [(one.verdict, one.told, one.cure) for one in closed] == [
-        ("warning", "GPUs 0, 2 get no tasks: fell off the bus", "when it is mended: `muster node resume n --gpu 0,2`"),
-        ("warning", "GPU 1 gets no tasks: used by bob (pid 7)", "tasks get it when they have ended"),
-    ]  # fmt: skip
+    assert closed == [
+        warning(
+            "gpus",
+            Message("doctor_gpu_closed", gpus=(0, 2), why=heard("fell off the bus")),
+            Message("do_resume_gpus", name="n", gpus="0,2"),
+        ),
+        warning(
+            "gpus",
+            Message("doctor_gpu_closed", gpus=(1,), why=heard("used by bob (pid 7)")),
+            Message("do_wait_for_users"),
+        ),
+    ]
 
 
 # -- by hand ----------------------------------------------------------------------------------------------------
