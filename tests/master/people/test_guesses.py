@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import suppress
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from master.config.conf_file import Limits
 from master.people import guesses
 from master.people.guesses import ADDRESSES_KEPT, PAIRS_KEPT, Guesses
+from tests.faults import said
 from wire.errors import LimitError
 
 HERE, THERE = "192.168.36.7", "192.168.36.8"
@@ -31,8 +31,9 @@ class VerbDispatcher:
         try:
             self.guesses.check(name, address, self.now)
         except LimitError as error:
-            [seconds] = re.findall(r"^too many log-ins failed: try again in (\d+) s$", str(error))
-            return int(seconds)
+            why = said(error)
+            assert why.key == "log_ins_failed"
+            return int(str(why.args["seconds"]))
         self.guesses.let_go(name, address, self.now)
         return 0
 

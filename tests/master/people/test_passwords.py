@@ -35,8 +35,10 @@ from master.people.passwords import (
     prepared,
     weakness,
 )
+from tests.faults import refusing
 from tests.waiting import run_story, settled
 from wire.errors import LimitError
+from wire.message import Message
 
 T = TypeVar("T")
 SMALL = Cost(memory_kib=64, passes=1)
@@ -212,7 +214,7 @@ def test_so_many_passwords_are_hashed_and_wait_and_the_next_is_told_when_to_come
         calls = [asyncio.create_task(ours.hash(RIGHT)) for _ in range(THREADS + WAITING)]
         await settled(lambda: len(begun) == 2)
         for refused in (ours.hash(RIGHT), ours.check(RIGHT, None)):
-            with pytest.raises(LimitError, match="too many are logging in at this moment: try again in 2 s"):
+            with refusing(LimitError, "log_ins_busy", seconds=2):
                 await refused
         back.set()
         assert await asyncio.gather(*calls) == ["done"] * 18
@@ -289,7 +291,7 @@ def test_a_password_is_not_made_of_the_users_name(password: str) -> None:
 
 def test_the_name_is_told_where_the_name_is_why() -> None:
     found = weakness("zbigniew2024", "zbigniew")
-    assert str(found) == "this password is made of the name zbigniew, which is tried first: take another"
+    assert found == Message("password_of_name", name="zbigniew")
     assert why("zbigniew2024", "other") is None
     for whole in ("Kowalski2024", "zbig.kowalski", "KowalskiZbig1"):
         assert why(whole, "zbig_kowalski") == "password_of_name"

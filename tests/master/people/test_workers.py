@@ -9,6 +9,7 @@ import pytest
 
 from master.loop import kept_threads
 from master.people.workers import Workers
+from tests.faults import refusing
 from tests.waiting import run_story, settled
 from wire.errors import LimitError
 
@@ -32,7 +33,7 @@ def test_so_many_work_at_once_so_many_wait_and_the_next_is_refused_at_once() -> 
         calls = [asyncio.create_task(workers.run(gate.pass_through)) for _ in range(5)]
         await settled(lambda: len(gate.begun) == 2)
         assert workers.under_way == 5
-        with pytest.raises(LimitError, match="too many are logging in at this moment: try again in 2 s"):
+        with refusing(LimitError, "log_ins_busy", seconds=2):
             await workers.run(gate.pass_through)
         assert len(set(gate.begun)) == 2
         assert threading.get_ident() not in gate.begun

@@ -11,6 +11,7 @@ from master.core.nodes.gpu_watch import FREE_MIB, GpuReport, Holder
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task, TaskState
 from master.watchers.idle_detector import AGAIN_S, BUSY_PERCENT, GAP_S, IdleDetector, Step
+from wire.message import Message
 
 AFTER_S = 600.0
 BEGIN = 1_000_000.0
@@ -65,8 +66,8 @@ def test_a_task_that_does_nothing_for_long_is_marked_once_and_not_before_its_tim
     story.passes(AFTER_S)
     assert (story.marked, story.looks) == ("", [])
     story.passes(5 * AFTER_S)
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(BEGIN))
-    assert story.marked == f"idle since {since}: its GPUs (0, 1 on node a) do nothing and its log is silent"
+    where = (Message("gpus_on_node", numbers=(0, 1), node="a"),)
+    assert story.marked == str(Message("idle", since=BEGIN, gpus=2, where=where))
     assert story.told == [Step.MARKED]
 
 
