@@ -24,7 +24,7 @@ class Newcomer(WebSocketsSansIOProtocol):
         super().__init__(*parts, **named)
         self._room: int | None = MOST
         self._unheard = b""
-        """What came in the same read as the last byte that was heard: no more than the transport reads at a time."""
+        """The rest of the read with the last byte that was heard: no longer than one read of the transport."""
 
     def handle_connect(self, event: Request) -> None:
         """Let the application say when it is known."""
