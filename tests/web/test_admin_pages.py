@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from playwright.sync_api import Browser, expect
 
 from client.api import Client
-from tests.system.lab import Lab
+from tests.system.lab import Lab, rewrite
 from tests.waiting import until
 from tests.web.browser import Visit, signed_in, visit
 from tests.web.console import PASSWORD, Console
 
+SECRET = "token of the metrics, 44 signs"  # noqa: S105
 HOSTILE = "<img src=x onerror=alert(1)>王伟"
 
 
@@ -159,6 +165,72 @@ def test_the_registry_is_changed_after_its_difference_and_a_password_and_over_no
     seen.page.click("button:has-text('Load what stands there now')")
     expect(field).to_have_value(text)
     seen.page.keyboard.press("Escape")
+
+
+@pytest.fixture
+def conf(lab: Lab) -> Iterator[Path]:
+    """conf.json as people write it, with a secret in it; as it was, afterwards."""
+    before, mode = lab.conf.read_text(encoding="utf-8"), lab.conf.stat().st_mode
+    lab.conf.chmod(0o600)
+    influx = {"url": "http://127.0.0.1:1", "org": "lab", "bucket": "gpus", "token": SECRET}
+    rewrite(lab.conf, json.dumps({**lab.keys, "influx": influx}, indent=2))
+    yield lab.conf
+    rewrite(lab.conf, before)
+    lab.conf.chmod(mode)
+
+
+def test_conf_json_is_changed_after_its_difference_and_a_password_and_keeps_its_secrets(
+    seen: Visit, conf: Path
+) -> None:
+    seen.go("admin/conf")
+    field, dialog = seen.page.locator("textarea.file-text"), seen.page.locator("dialog[open]")
+    text = field.input_value()
+    assert ("******** 1" in text, SECRET in seen.page.content()) == (True, False)
+    field.fill(text.replace('"grace_s": 2.0', '"grace_s": 3.0'))
+    seen.page.keyboard.press("Control+s")
+    expect(dialog.locator(".diff .is-old")).to_contain_text('"grace_s": 2.0')
+    expect(dialog.locator(".diff .is-new")).to_contain_text('"grace_s": 3.0')
+    expect(dialog).to_contain_text("It takes effect at once.")
+    seen.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert '"grace_s": 2.0' in conf.read_text(encoding="utf-8"), "who leaves the dialog changes nothing"
+    seen.page.keyboard.press("Control+s")
+    dialog.wait_for()
+    seen.page.keyboard.press("Enter")
+    seen.page.fill("dialog input[name=password]", f"not {PASSWORD}")
+    seen.page.keyboard.press("Enter")
+    expect(dialog.locator(".refusal")).to_be_visible()
+    seen.page.fill("dialog input[name=password]", PASSWORD)
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator(".toast")).to_contain_text("before-edits")
+    kept = Path(seen.texts(".toast")[0].partition("lies in ")[2].split()[0])
+    told = [json.loads(path.read_text(encoding="utf-8")) for path in (kept, conf)]
+    assert [(one["scheduler"]["grace_s"], one["influx"]["token"]) for one in told] == [(2.0, SECRET), (3.0, SECRET)]
+    expect(field).to_have_value(text.replace('"grace_s": 2.0', '"grace_s": 3.0'))
+
+
+def test_conf_json_is_not_changed_to_what_no_start_takes_nor_over_what_another_wrote(seen: Visit, conf: Path) -> None:
+    seen.go("admin/conf")
+    field, refusal = seen.page.locator("textarea.file-text"), seen.page.locator(".conf-fault .refusal")
+    text = field.input_value()
+    for old, new, told in (
+        ("}\n}", "}\n", "not JSON"),
+        ('"grace_s": 2.0', '"grace_s": "soon"', "grace_s"),
+        ('"influx": {', '"hooks": {}, "influx": {', "hooks"),
+        ("******** 1", "******** 7", "token"),
+    ):
+        field.fill(text.replace(old, new))
+        seen.page.keyboard.press("Control+s")
+        expect(refusal).to_contain_text(told)
+    theirs = conf.read_text(encoding="utf-8").replace('"gpus"', '"显卡"')
+    rewrite(conf, theirs)
+    field.fill(text.replace('"grace_s": 2.0', '"grace_s": 4.0'))
+    seen.page.keyboard.press("Control+s")
+    expect(refusal).to_contain_text("changed by somebody else")
+    assert '"grace_s": 4.0' in field.input_value(), "what was written stays"
+    seen.page.click("button:has-text('Load what stands there now')")
+    expect(field).to_have_value(theirs.replace(SECRET, "******** 1"))
+    assert conf.read_text(encoding="utf-8") == theirs
 
 
 def test_nodes_are_drained_and_what_waits_is_held_before_maintenance(seen: Visit, lab: Lab) -> None:

@@ -31,7 +31,7 @@ PATHS = (
         "environments?env=none",
         "submit?env=none",
     ),
-    *("admin/users?at=ann", "admin/groups", "admin/projects", "admin/tokens", "admin/conf", "nodes?q=none"),
+    "nodes?q=none",
 )
 LOOKS: dict[str, dict[str, Any]] = {
     "en": {"language": "en", "size": WIDE},
