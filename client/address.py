@@ -202,10 +202,10 @@ def _check_ours(path: str) -> None:
     real = os.path.realpath(path)
     for one in dict.fromkeys((os.path.dirname(os.path.abspath(path)), path, os.path.dirname(real), real)):
         try:
-            why = why_foreign(one) or (whose(os.lstat(one)) if one == path else "")
+            why = why_foreign(one) or (whose(os.lstat(one)) if one == path else None)
         except OSError as error:
             raise file_error(one, "file_unreadable", detail=error.strerror) from None
-        if why:
+        if why is not None:
             conf = os.path.abspath(path)
             if one in (path, real):
                 raise config_error("conf_not_obeyed", path=one, why=why, conf=conf)

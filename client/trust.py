@@ -173,7 +173,7 @@ class Trust:
             why = first_foreign([*places, above, os.path.dirname(above)])
         else:
             why = first_open(places)
-        if why:
+        if why is not None:
             raise config_error("authority_open", why=why, path=path)
         return pem
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from wire.errors import ConfigError, MusterError
-from wire.message import Message
+from wire.message import Message, revived
 
 if TYPE_CHECKING:
     from wire.message import Value
@@ -32,6 +32,18 @@ def says(message: Message | None, key: str, /, **values: Value) -> bool:
         return True
     parts = [part for value in message.args.values() for part in (value if isinstance(value, tuple) else (value,))]
     return any(says(part, key, **values) for part in parts if isinstance(part, Message))
+
+
+def reason_of(view: Mapping[str, Any]) -> Message | None:
+    """Return why a task waits, or how it ended, as a client is shown it."""
+    key = view["reason_key"]
+    return None if key is None else revived(key, view["reason_args"])
+
+
+def link_of(view: Mapping[str, Any]) -> Message | None:
+    """Return what there is to say first of a node, as a client is shown it: what its link says, or why it is closed."""
+    told = view["reason_messages"]
+    return revived(told[0]["key"], told[0]["args"]) if told else None
 
 
 @contextmanager

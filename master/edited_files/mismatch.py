@@ -22,10 +22,12 @@ _AT = Pattern(r"^(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?$", re.DOTALL)
 _STEP = Pattern(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
 _UNKNOWN = Pattern(r"unknown field `(?P<key>.*)`$")
 _MISSING = Pattern(r"missing required field `(?P<key>.*)`$")
-_WORDS = {
-    "int": "a whole number", "float": "a number", "str": "a text in quotes", "bool": "true or false",
-    "object": "an object {…}", "array": "a list […]", "null": "null",
+_EXPECTED = Pattern(r"Expected `(?P<kinds>[^`]*)`(?P<limit>.*?)(?:, got .*)?$", re.DOTALL)
+_KINDS: dict[str, Message] = {
+    "int": Message("whole_number"), "float": Message("a_number"), "str": Message("a_text"),
+    "bool": Message("true_or_false"), "object": Message("an_object"), "array": Message("a_list"),
 }  # fmt: skip
+_LENGTH = " of length "
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -120,27 +122,32 @@ def _field_names(info: Any) -> list[str]:
     return [field.encode_name for field in getattr(info, "fields", ())]
 
 
-def _allowed(what: str, info: Any) -> str:
+def _allowed(what: str, info: Any) -> Message | str:
+    """Return what may stand there; of another fault than a wrong type the words of msgspec."""
     parts = _parts(info)
     literals = [value for part in parts if isinstance(part, msgspec.inspect.LiteralType) for value in part.values]
     if literals:
-        insides = [_WORDS["object"] for part in parts if isinstance(part, msgspec.inspect.StructType)]
-        return " or ".join([*map(json.dumps, literals), *insides])
-    match = re.match(r"Expected (.*?)(?:, got .*)?$", what, re.DOTALL)
+        insides = [_KINDS["object"] for part in parts if isinstance(part, msgspec.inspect.StructType)]
+        return _any_of([*map(json.dumps, literals), *insides])
+    match = _EXPECTED.match(what)
     if match is None:
         return what
-    return re.sub(r"`([^`]*)`", lambda kinds: _in_words(kinds[1]), match[1])
+    kinds = _any_of([_KINDS.get(kind.strip(), kind.strip()) for kind in match["kinds"].split("|")])
+    limit = match["limit"]
+    if limit.startswith(_LENGTH):
+        return Message("of_length", what=kinds, bound=limit.removeprefix(_LENGTH))
+    return Message("within_bound", what=kinds, bound=limit.strip()) if limit else kinds
 
 
-def _in_words(kinds: str) -> str:
-    return " or ".join(_WORDS.get(kind.strip(), kind.strip()) for kind in kinds.split("|"))
+def _any_of(kinds: list[Message | str]) -> Message | str:
+    return kinds[0] if len(kinds) == 1 else Message("one_of_texts", texts=tuple(kinds))
 
 
-def shown(key: str, found: Any) -> str:
+def shown(key: str, found: Any) -> Message | str:
     """A value that is wrong, as a message shows it: not whole where it is long, not at all where it may be secret."""
     if SECRET_KEYS & set(re.split(r"[.\[\]]", key)):
-        return "something else (not shown)"
+        return Message("not_shown")
     if isinstance(found, list | dict) and len(found) > _FOUND_MAX:
-        return f"{_WORDS['array' if isinstance(found, list) else 'object']} with {len(found)} entries"
+        return Message("with_entries", what=_KINDS["array" if isinstance(found, list) else "object"], count=len(found))
     text = json.dumps(found[:_FOUND_MAX] if isinstance(found, str) else found, ensure_ascii=False, default=str)
     return text if len(text) <= _FOUND_MAX else text[: _FOUND_MAX - 1] + "…"

@@ -54,7 +54,7 @@ class AccountLinks:
         engine: Engine,
         *,
         new_link: Callable[[NodeConfig, str, Hooks], Link],
-        objection: Callable[[Facts], str | None],
+        objection: Callable[[Facts], Message | None],
         ended: Callable[[asyncio.Task[None]], None],
     ) -> None:
         self._name = name

@@ -92,7 +92,7 @@ class LinkMaker:
         make_driver: Callable[[NodeConfig], Driver],
         folders: Sequence[str] = (),
         watchers: Sequence[LinkWatcher] = (),
-        objection: Callable[[Facts], str | None] = lambda _facts: None,
+        objection: Callable[[Facts], Message | None] = lambda _facts: None,
         turns: LoopTurns | None = None,
     ) -> None:
         self.objection = objection

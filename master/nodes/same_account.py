@@ -27,12 +27,6 @@ from wire.netlink import is_here
 CONTAINER = Path("/run/systemd/container")
 """systemd makes this file where the machine is a container."""
 _MOST_NAMES = 4
-_WHAT_THEY_CAN = ", who can do there what the master can: they could read its keys and command it"
-_WAYS_OUT = (
-    "Let them run as another account of this machine (in the registry "
-    '`"driver": "ssh", "ip": "127.0.0.1", "user_name": OTHER`), or take the node out of the registry, or leave '
-    "only this machine in `desktop_client.networks`, or accept it with `desktop_client.local_nodes`: `allow`"
-)
 
 
 def check_company(nodes: Iterable[NodeConfig], access: DesktopClient, conf: Path) -> None:
@@ -46,17 +40,14 @@ def check_company(nodes: Iterable[NodeConfig], access: DesktopClient, conf: Path
         raise fault(conf, what)
 
 
-def company_of(facts: Facts, access: DesktopClient) -> str | None:
-    """The same of an agent that has said where it is and who: by a name of this machine that the registry does not show
-    to be one, through a proxy, or started here by hand. Why it may get no tasks; None if it may."""
+def company_of(facts: Facts, access: DesktopClient) -> Message | None:
+    """Return why an agent may get no tasks that has said where it is and who: by a name of this machine that the
+    registry does not show to be one, through a proxy, or started here by hand. None if it may."""
     outside = let_in_from_outside(access)
     if not outside or not runs_as_us(facts):
         return None
     account = user_name(os.geteuid() if facts.uid is None else facts.uid)
-    return (
-        f"it is the master's own machine, its tasks run as {account}{_WHAT_THEY_CAN}, and conf.json's "
-        f"desktop_client.networks lets in {', '.join(outside)}, who show no password. {_WAYS_OUT}"
-    )
+    return Message("agent_runs_as_us", account=account, networks=tuple(outside))
 
 
 def runs_as_us(facts: Facts) -> bool:

@@ -34,10 +34,10 @@ def check_registry(nodes: Iterable[NodeConfig], path: Path) -> None:
     """Raise ConfigError if the registry holds the password of a proxy and others may read it."""
     for node in nodes:
         if node.proxy is not None and urlsplit(node.proxy).password:
-            _check(path, f"proxy of node {node.name}")
+            _check(path, Message("key_of_node", key="proxy", node=node.name))
 
 
-def _check(path: Path, key: str) -> None:
+def _check(path: Path, key: str | Message) -> None:
     if _is_open(path):
         raise fault(path, Message("secret_open", key=key, path=str(path)))
 

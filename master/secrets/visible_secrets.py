@@ -43,9 +43,9 @@ def check_not_visible(config: Config, nodes: Iterable[NodeConfig], *, users: boo
             raise fault(config.path, what)
 
 
-def _own(config: Config, nodes: Iterable[NodeConfig]) -> Iterator[tuple[str, Path]]:
+def _own(config: Config, nodes: Iterable[NodeConfig]) -> Iterator[tuple[str | Message, Path]]:
     yield "task_info", config.task_info
-    yield "conf.json itself", config.path
+    yield Message("conf_itself"), config.path
     yield "slaver_file", config.registry
     yield "psw_file", config.psw
     if isinstance(config.tls, TlsFiles):
@@ -58,9 +58,12 @@ def _own(config: Config, nodes: Iterable[NodeConfig]) -> Iterator[tuple[str, Pat
         yield f"accounts.{owner}.key_file", Path(account.key_file)
     for node in nodes:
         for owner, account in (node.accounts or {}).items():
-            yield f"accounts.{owner}.key_file of node {node.name}", Path(account.key_file)
+            yield Message("key_of_node", key=f"accounts.{owner}.key_file", node=node.name), Path(account.key_file)
         if node.key_file is not None:
-            yield f"key_file of node {node.name}", config.folder / Path(node.key_file).expanduser()
+            yield (
+                Message("key_of_node", key="key_file", node=node.name),
+                config.folder / Path(node.key_file).expanduser(),
+            )
 
 
 def _meet(folders: set[str], path: Path) -> bool:

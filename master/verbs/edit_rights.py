@@ -77,7 +77,9 @@ def check_new_owner(context: Context, task: Task, changes: Mapping[str, Any]) ->
     that is alive, or that would do with its new owner's rights what another has said."""
     name = changes[OWNER]
     if not isinstance(name, str):
-        raise BadRequestError(Message("wrong_value", where=OWNER, found=repr(name)[:40], expected="the name of a user"))
+        raise BadRequestError(
+            Message("wrong_value", where=OWNER, found=repr(name)[:40], expected=Message("name_of_user"))
+        )
     if task.state in ACTIVE:
         check(Event.EDIT, task.id, task.state)
     owner = context.core.people.find(name).name

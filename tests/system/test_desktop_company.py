@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import reason_of, says
 from tests.system.far_node import ENTRY, FarNode
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message, revived
 
 OUTSIDE = {"desktop_client": {"networks": ["127.0.0.0/8", "192.168.36.0/24"]}}
 ALLOWED = {"desktop_client": {**OUTSIDE["desktop_client"], "local_nodes": "allow"}}
@@ -118,12 +120,14 @@ def test_an_agent_that_the_masters_user_started_here_gets_no_tasks(lab: Lab) -> 
     far.start()
     try:
         node = far.await_state("online")
-        check_words(node["reason"])
-        assert "the master's own machine" in node["reason"]
+        networks = ("192.168.36.0/24",)
+        why = Message("agent_runs_as_us", account=getpass.getuser(), networks=networks)
+        told = [revived(one["key"], one["args"]) for one in node["reason_messages"]]
+        assert Message("agent_refused", said=why) in told
         assert not node["schedulable"]
         with lab.client() as muster:
             number = muster.submit("true", gpus=0)
-            assert "the master's own machine" in until("why", lambda: muster.show(number)["reason"])
+            until("why", lambda: says(reason_of(muster.show(number)), "agent_runs_as_us"))
         lab.stop_master()
         lab.write_conf(**ALLOWED)
         lab.start()

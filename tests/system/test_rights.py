@@ -14,6 +14,7 @@ import pytest
 
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message
 
 NOBODY = 65534
 READERS = "users"
@@ -171,7 +172,8 @@ def test_the_password_of_a_proxy_in_a_registry_that_others_may_read_is_not_used(
     lab.write_registry([local, far])
     lab.registry.chmod(0o644)
     said = refusal(lab)
-    assert f"proxy of node far: it is a secret, and others may read this file: `chmod 600 {lab.registry}`" in said
+    key = Message("key_of_node", key="proxy", node="far")
+    assert str(Message("secret_open", key=key, path=str(lab.registry))) in said
     assert "hunter2" not in said
     lab.write_registry([local])
     start_online(lab)

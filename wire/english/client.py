@@ -16,6 +16,10 @@ CLIENT: dict[str, str] = {
     "conf_folder_not_obeyed": (
         "{path}, where conf.json lies, {why}, so what it says is not obeyed unasked: --conf {conf} obeys it"
     ),
+    "written_by_everybody": "can be written by everybody (`chmod o-w` it, mode {mode})",
+    "written_by_group": "can be written by a group (`chmod g-w` it, mode {mode})",
+    "belongs_to": "belongs to {owner}",
+    "path_not_ours": "{path} {why}",
     "no_host_and_port": "{found!r} is not HOST or HOST:PORT",
     "ports_missing": "socket_info: missing; it holds {ports:, }",
     "bind_no_address": "bind: an address is expected, not {found}",

@@ -43,7 +43,17 @@ CONFIGURATION: dict[str, str] = {
     "give_old_folder": "give the old system's folder",
     "slaver_file_says": "conf.json's `slaver_file` says where it lies",
     "named_as_ldap_ca": "{path} names it as `ldap.ca`",
-    # Allowed values of a key.
+    # Allowed values of a key, and values that are wrong.
+    "a_number": "a number",
+    "a_text": "a text in quotes",
+    "true_or_false": "true or false",
+    "an_object": "an object {{…}}",
+    "a_list": "a list […]",
+    "of_length": "{what} of length {bound}",
+    "within_bound": "{what} {bound}",
+    "name_of_user": "the name of a user",
+    "not_shown": "something else (not shown)",
+    "with_entries": "{what} with {count} entries",
     "ports_that_differ": "ports that all differ ({key} is {port} already)",
     "names_of_variables": "names of letters, digits and _, not beginning with a digit",
     "text_without_nul": "a text without NUL",
@@ -82,6 +92,8 @@ CONFIGURATION: dict[str, str] = {
     "address_for_exports": "an address or a host name that /etc/exports can hold too",
     "socks_proxy": "socks5://[USER:PASSWORD@]HOST:PORT",
     # Files with secrets, and other files of the master.
+    "conf_itself": "conf.json itself",
+    "key_of_node": "{key} of node {node}",
     "secret_open": "{key}: it is a secret, and others may read this file: `chmod 600 {path}`",
     "token_open": (
         "{key}: it is a secret, and others may read this file: `chmod 600 {path}`, or keep it in a file of its own, "

@@ -28,6 +28,13 @@ NODES: dict[str, str] = {
     "drained": "drained by {by}: {said}",
     "agent_stopped": "its agent was stopped by {by}",
     "agent_refused": "{said}",
+    "agent_runs_as_us": (
+        "it is the master's own machine, its tasks run as {account}, who can do there what the master can: they could "
+        "read its keys and command it, and conf.json's desktop_client.networks lets in {networks:, }, who show no "
+        'password. Let them run as another account of this machine (in the registry `"driver": "ssh", "ip": '
+        '"127.0.0.1", "user_name": OTHER`), or take the node out of the registry, or leave only this machine in '
+        "`desktop_client.networks`, or accept it with `desktop_client.local_nodes`: `allow`"
+    ),
     "sick": "it could not start {count} tasks one after the other: {said}",
     "set_aside": "set aside: {said}; mend it, then `muster node resume {name:quoted}`",
     "resting": "it could not start task {task} ({said}) and is tried again in {seconds} s",

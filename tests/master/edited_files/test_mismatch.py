@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 
-from master.edited_files.mismatch import describe
+from master.edited_files.mismatch import describe, explain
+from tests.faults import wrong
+from wire.message import Message
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
@@ -27,24 +30,61 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     token: int = 0
 
 
+COUNT = Message("one_of_texts", texts=(Message("whole_number"), "null"))
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"name": "a long one"}, 'name: found "a long one", expected a text in quotes of length <= 5'),
-        ({"count": "three"}, 'count: found "three", expected a whole number or null'),
-        ({"way": "far"}, 'way: found "far", expected "long" or "short"'),
-        ({"plces": []}, "unknown key `plces` (did you mean `places`?); allowed are name, count, way, places, token"),
-        ({"places": [{"node": "a"}, {}]}, "places[1]: the key `node` is missing"),
-        ({"places": [{"node": "a", "gpus": [0, "1"]}]}, 'places[0].gpus[1]: found "1", expected a whole number'),
-        ({"token": "secret"}, "token: found something else (not shown), expected a whole number"),
-        ({"count": list(range(100))}, "count: found a list […] with 100 entries, expected a whole number or null"),
-        ([], "found [], expected an object {…}"),
+        (
+            {"name": "a long one"},
+            wrong("name", found='"a long one"', expected=Message("of_length", what=Message("a_text"), bound="<= 5")),
+        ),
+        ({"count": "three"}, wrong("count", found='"three"', expected=COUNT)),
+        ({"way": "far"}, wrong("way", found='"far"', expected=Message("one_of_texts", texts=('"long"', '"short"')))),
+        (
+            {"plces": []},
+            Message(
+                "unknown_key_but",
+                where="", key="plces", meant="places", known=("name", "count", "way", "places", "token"),
+            ),
+        ),
+        ({"places": [{"node": "a"}, {}]}, Message("missing_key", where="places[1]", key="node")),
+        (
+            {"places": [{"node": "a", "gpus": [0, "1"]}]},
+            wrong("places[0].gpus[1]", found='"1"', expected=Message("whole_number")),
+        ),
+        ({"token": "secret"}, wrong("token", found=Message("not_shown"), expected=Message("whole_number"))),
+        (
+            {"count": list(range(100))},
+            wrong("count", found=Message("with_entries", what=Message("a_list"), count=100), expected=COUNT),
+        ),
+        ([], wrong("", found="[]", expected=Message("an_object"))),
     ],
-)
-def test_key_what_was_found_and_what_is_allowed(value: Any, said: str) -> None:
+)  # fmt: skip
+def test_key_what_was_found_and_what_is_allowed(value: Any, said: Message) -> None:
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.convert(value, Wish)
-    assert describe(str(raised.value), value, Wish) == said
+    assert explain(str(raised.value), value, Wish) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (str, 1, "a text in quotes"),
+        (bool, 1, "true or false"),
+        (dict[str, int], 1, "an object {…}"),
+        (list[int], 1, "a list […]"),
+        (Annotated[float, msgspec.Meta(ge=0.5)], 0.1, "a number >= 0.5"),
+        (Annotated[str, msgspec.Meta(min_length=2)], "a", "a text in quotes of length >= 2"),
+        (Annotated[str, msgspec.Meta(pattern="^x")], "a", "a text in quotes matching regex '^x'"),
+        (int | str | None, 1.5, "a whole number or a text in quotes or null"),
+    ],
+)
+def test_what_is_allowed_is_told_in_words(kind: Any, value: Any, expected: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.convert(value, kind)
+    assert describe(str(raised.value), value, kind) == str(wrong("", found=json.dumps(value), expected=expected))
 
 
 def test_a_value_of_megabytes_is_told_in_a_line() -> None:

@@ -12,6 +12,8 @@ from master.nodes.registry import load_registry
 from tests.faults import fault_in, part, wrong
 from wire.message import Message
 
+OBJECT = Message("an_object")
+WHOLE = Message("whole_number")
 ROOT = Path(__file__).parents[3]
 SEED = {
     "name": "Slaver1",
@@ -80,12 +82,15 @@ def test_a_missing_file_is_told_with_its_cure(tmp_path: Path) -> None:
     ("entries", "said"),
     [
         ({"name": "a"}, Message("no_list_of_nodes", example="[{…}, …]")),
-        ([3], wrong("[0]", found="3", expected="an object {…}")),
+        ([3], wrong("[0]", found="3", expected=OBJECT)),
         ([{"gpu_count": 1}], Message("missing_key", where="[0]", key="name")),
         ([{"name": "a"}], Message("missing_key", where="[0] (a)", key="gpu_count")),
-        (seed_but(gpu_count=-1), wrong("[0] (Slaver1).gpu_count", found="-1", expected="a whole number >= 0")),
-        (seed_but(gpu_count="3"), wrong("[0] (Slaver1).gpu_count", found='"3"', expected="a whole number")),
-        (seed_but(gpu_count=True), wrong("[0] (Slaver1).gpu_count", found="true", expected="a whole number")),
+        (
+            seed_but(gpu_count=-1),
+            wrong("[0] (Slaver1).gpu_count", found="-1", expected=Message("within_bound", what=WHOLE, bound=">= 0")),
+        ),
+        (seed_but(gpu_count="3"), wrong("[0] (Slaver1).gpu_count", found='"3"', expected=WHOLE)),
+        (seed_but(gpu_count=True), wrong("[0] (Slaver1).gpu_count", found="true", expected=WHOLE)),
         (
             seed_but(gpu_info=["RTX3090"]),
             wrong("[0] (Slaver1).gpu_info", found='["RTX3090"]', expected=Message("as_many_as_gpus", count=3, found=1)),
@@ -96,23 +101,38 @@ def test_a_missing_file_is_told_with_its_cure(tmp_path: Path) -> None:
         ),
         (
             seed_but(gpu_memory=[1, 2, 0]),
-            wrong("[0] (Slaver1).gpu_memory[2]", found="0", expected="a whole number >= 1"),
+            wrong("[0] (Slaver1).gpu_memory[2]", found="0", expected=Message("within_bound", what=WHOLE, bound=">= 1")),
         ),
         (
             seed_but(driver="slurm"),
-            wrong("[0] (Slaver1).driver", found='"slurm"', expected='"local" or "report" or "ssh"'),
+            wrong(
+                "[0] (Slaver1).driver",
+                found='"slurm"',
+                expected=Message("one_of_texts", texts=('"local"', '"report"', '"ssh"')),
+            ),
         ),
         (seed_but(username="b"), Message("unknown_key_but", where="[0] (Slaver1)", key="username", meant="user_name")),
-        (seed_but(cpus=0), wrong("[0] (Slaver1).cpus", found="0", expected="a whole number >= 1")),
+        (
+            seed_but(cpus=0),
+            wrong("[0] (Slaver1).cpus", found="0", expected=Message("within_bound", what=WHOLE, bound=">= 1")),
+        ),
         (
             seed_but(cpus=10**20),
-            wrong("[0] (Slaver1).cpus", found="100000000000000000000", expected="a whole number <= 2147483648"),
+            wrong(
+                "[0] (Slaver1).cpus",
+                found="100000000000000000000",
+                expected=Message("within_bound", what=WHOLE, bound="<= 2147483648"),
+            ),
         ),
         (
             seed_but(slots=10**20),
-            wrong("[0] (Slaver1).slots", found="100000000000000000000", expected="a whole number <= 2147483648"),
+            wrong(
+                "[0] (Slaver1).slots",
+                found="100000000000000000000",
+                expected=Message("within_bound", what=WHOLE, bound="<= 2147483648"),
+            ),
         ),
-        (seed_but(labels=["fast"]), wrong("[0] (Slaver1).labels", found='["fast"]', expected="an object {…}")),
+        (seed_but(labels=["fast"]), wrong("[0] (Slaver1).labels", found='["fast"]', expected=OBJECT)),
         (seed_but(name=""), wrong("[0].name", found='""', expected=Message("node_name"))),
         (seed_but(name="a,b"), wrong("[0] (a,b).name", found='"a,b"', expected=Message("node_name"))),
         (seed_but(name="<默认>"), wrong("[0] (<默认>).name", found='"<默认>"', expected=Message("node_name"))),
@@ -138,7 +158,7 @@ def test_a_mistake_is_told_with_the_node_the_key_and_what_is_allowed(
 
 
 def test_a_proxy_with_a_mistake_does_not_show_its_password(tmp_path: Path) -> None:
-    said = wrong("[0] (Slaver1).proxy", found="something else (not shown)", expected=Message("socks_proxy"))
+    said = wrong("[0] (Slaver1).proxy", found=Message("not_shown"), expected=Message("socks_proxy"))
     assert refusal(write(tmp_path, seed_but(proxy="sock5://me:hunter2@host:1080"))) == said
     (node,) = load_registry(write(tmp_path, seed_but(proxy="socks5://me:hunter2@host:1080")))
     assert node.proxy == "socks5://me:hunter2@host:1080"

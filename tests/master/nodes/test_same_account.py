@@ -11,11 +11,12 @@ import pytest
 
 from master.config.conf_file import DesktopClient
 from master.core.nodes.inventory import Facts
+from master.edited_files.ownership import user_name
 from master.nodes import same_account
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import check_company, company_of, keys_in_reach
 from monitor.agent.machine import machine_id
-from tests.faults import fault_in
+from tests.faults import fault_in, says
 from wire.message import Message, names
 
 OUTSIDE = DesktopClient(networks=("192.168.36.0/24",))
@@ -50,8 +51,11 @@ def here(uid: int | None, machine: str | None = None, boot_id: str | None = None
 
 
 def test_an_agent_tells_where_it_is_and_who() -> None:
-    assert "its tasks run as root" in (company_of(here(0), OUTSIDE) or "")
-    assert f"its tasks run as {MASTER}" in (company_of(here(MASTER), OUTSIDE) or "")
+    networks = tuple(OUTSIDE.networks)
+    assert company_of(here(0), OUTSIDE) == Message("agent_runs_as_us", account="root", networks=networks)
+    assert company_of(here(MASTER), OUTSIDE) == Message(
+        "agent_runs_as_us", account=user_name(MASTER), networks=networks
+    )
     assert company_of(here(OTHER), OUTSIDE) is None
     assert company_of(here(None), OUTSIDE) is None, "one of before, which is asked to end for ours"
     assert company_of(here(0, boot_id="another"), OUTSIDE) is None
@@ -63,7 +67,7 @@ def test_an_agent_tells_where_it_is_and_who() -> None:
 def test_in_a_container_the_id_of_the_machine_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There systemd shows a service another boot id than a log-in sees: that of the machine around the container."""
     monkeypatch.setattr(same_account, "CONTAINER", tmp_path)
-    assert f"its tasks run as {MASTER}" in (company_of(here(MASTER, boot_id="another"), OUTSIDE) or "")
+    assert says(company_of(here(MASTER, boot_id="another"), OUTSIDE), "agent_runs_as_us")
     assert company_of(here(MASTER, machine="another"), OUTSIDE) is None
     monkeypatch.setattr(same_account, "_this_machine", lambda: ("", "this boot"))
     assert company_of(msgspec.structs.replace(here(MASTER, boot_id="another"), machine=""), OUTSIDE) is None

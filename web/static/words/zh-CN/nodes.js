@@ -16,6 +16,7 @@ export const WORDS = {
   drained: "被 {by} 停止接单：{said}",
   agent_stopped: "代理被 {by} 停止",
   agent_refused: "{said}",
+  agent_runs_as_us: "它就是主控的机器，任务以 {account} 运行，与主控权限相同：它们可以读取主控的密钥并操纵主控，而 conf.json 的 desktop_client.networks 允许 {networks:, } 连接，这些电脑不出示密码。请让它们以本机的另一个账户运行（在登记中写 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或从登记中移除该节点，或在 `desktop_client.networks` 中只保留本机，或用 `desktop_client.local_nodes`: `allow` 接受这一点",
   sick: "接连 {count} 个任务未能启动：{said}",
   set_aside: "已搁置：{said}；修复后执行 `muster node resume {name:quoted}`",
   resting: "未能启动任务 {task}（{said}），{seconds} 秒后再试",
