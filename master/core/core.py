@@ -169,7 +169,7 @@ class Core:
     clock_of = operation(Nodes.clock_of)
     cordon = operation(Nodes.cordon)
     rested = operation(Health.rested)
-    reserve = operation(Nodes.reserve)
+    restrict = operation(Nodes.restrict)
     same_machine = operation(Machines.same)
     stranger = operation(Machines.stranger)
     tokens_told = operation(Nodes.tokens_told)

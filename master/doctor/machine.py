@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from master.core.nodes.inventory import Facts
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.doctor.finding import (
     ACCOUNT,
     AGENT,
@@ -83,14 +83,14 @@ def changed_id(why: Message | None) -> list[Finding]:
     return [warning(AGENT, why, Message("do_give_machine_id", name=why.args["name"], node=why.args["node"]))]
 
 
-def own_account(reserved: Reserved | None, *, is_opened: bool, keeps_out: Sequence[str] = ()) -> list[Finding]:
+def own_account(restriction: Restriction | None, *, is_opened: bool, keeps_out: Sequence[str] = ()) -> list[Finding]:
     """Return the findings about tasks that run as the master's own account on the node. `is_opened`: an admin allowed
     other users' tasks there again; `keeps_out`: the users whose tasks never run there."""
-    if reserved is not None and keeps_out:
+    if restriction is not None and keeps_out:
         users = names(keeps_out, TOLD)
         return [warning(ACCOUNT, Message("doctor_keeps_out", users=users), Message("do_let_users_in"))]
-    if reserved is not None:
-        return [ok(ACCOUNT, reserved.why)]
+    if restriction is not None:
+        return [ok(ACCOUNT, restriction.why)]
     if is_opened:
         return [warning(ACCOUNT, Message("doctor_own_account_open"), Message("do_use_another_account"))]
     return []

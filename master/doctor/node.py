@@ -333,7 +333,7 @@ class Examination:
     def _own_account(self) -> list[Finding]:
         fence, node = self._this.lab.core.own_account, self._node
         _, users = fence.kept_out(time.time())
-        return machine.own_account(node.reserved, is_opened=fence.is_opened(node.name), keeps_out=users)
+        return machine.own_account(node.restriction, is_opened=fence.is_opened(node.name), keeps_out=users)
 
     async def _accounts(self) -> list[Finding]:
         """Whether something can be started over each of the accounts; what has no agent yet is given one."""
@@ -411,7 +411,7 @@ class Examination:
         """Would what the agent runs as itself be root, although it can become nobody else, or who runs the master?"""
         facts = self._node.facts
         is_root = facts is not None and facts.is_root and not facts.can_run_as
-        return is_root or self._node.reserved is not None
+        return is_root or self._node.restriction is not None
 
     async def _gpus(self) -> list[Finding]:
         node = self._node

@@ -23,7 +23,7 @@ def free_and_taken(node: Node, kept: Collection[int] = ()) -> tuple[frozenset[in
     """The GPUs of a node that are free for anybody, and those that are not; those of neither nobody knows. `kept`: for
     whoever waits with a reservation there."""
     every = frozenset(range(len(node.spec.gpu_models)))
-    if node.reserved is not None or not node.spec.schedulable or any(one in node.cordons for one in SET_BY_PEOPLE):
+    if node.restriction is not None or not node.spec.schedulable or any(one in node.cordons for one in SET_BY_PEOPLE):
         return NONE, every
     if not node.takes_tasks:
         return NONE, every & node.gpu_holders.keys()

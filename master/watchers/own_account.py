@@ -11,7 +11,7 @@ import logging
 import os
 import time
 
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.edited_files.ownership import user_name
 from master.engine.engine import Engine
 from master.nodes.link import Link
@@ -55,7 +55,7 @@ class OwnAccount:
         """Something changed of the users: in the same change nodes close to whom they should."""
         self._look()
         for node in self._fence.nodes:
-            self._reserve(node)
+            self._restrict(node)
 
     def _look(self) -> None:
         self._fence.look(time.time())
@@ -66,18 +66,18 @@ class OwnAccount:
             self._fence.nodes.add(node)
         else:
             self._fence.nodes.discard(node)
-        self._engine.event(lambda: self._reserve(node))
+        self._engine.event(lambda: self._restrict(node))
 
-    def _reserve(self, node: str) -> None:
-        reserved = self._for_admins(node)
-        self._engine.core.reserve(node, reserved)
-        if reserved is not None and self._is_allowed:
+    def _restrict(self, node: str) -> None:
+        restriction = self._for_admins(node)
+        self._engine.core.restrict(node, restriction)
+        if restriction is not None and self._is_allowed:
             self._is_allowed = False  # it is told once
             told = "desktop_client.local_nodes is `allow`, and has no effect while there are other users: %s"
-            log.warning(told, reserved.why)
+            log.warning(told, restriction.why)
 
-    def _for_admins(self, node: str) -> Reserved | None:
+    def _for_admins(self, node: str) -> Restriction | None:
         if not self._fence.is_closed(node):
             return None
         why = Message("own_account_node", account=self._account)
-        return Reserved(self._fence.admins() | {self._account}, why)
+        return Restriction(self._fence.admins() | {self._account}, why)

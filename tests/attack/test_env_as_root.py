@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from master.core.nodes.inventory import NodeState
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.core.people.run_as import as_their_owners
 from master.doctor.examine import examine
 from master.doctor.finding import CONDA
@@ -85,7 +85,7 @@ def test_none_is_activated_as_the_account_that_runs_the_master(lab: Stories, mon
         amy = await here.user("amy", "admin")
         await here.owner.call("user.add", name="bob")
         why = Message("own_account_node", account=OWNER)
-        here.master.engine.event(lambda: here.master.core.reserve("a", Reserved(frozenset({"amy", OWNER}), why)))
+        here.master.engine.event(lambda: here.master.core.restrict("a", Restriction(frozenset({"amy", OWNER}), why)))
         for peer in (here.owner, amy):
             for verb in ASKED:
                 code, said = (await peer.refusal(verb, env="x", node="a"))[:2]
@@ -115,7 +115,7 @@ def test_nor_does_the_doctor_activate_one_there(lab: Stories, monkeypatch: pytes
         online(here, uid=0 if way == "is root" else 4300)
         if way != "is root":
             why = Message("own_account_node", account=OWNER)
-            master.engine.event(lambda: master.core.reserve("a", Reserved(frozenset({OWNER}), why)))
+            master.engine.event(lambda: master.core.restrict("a", Restriction(frozenset({OWNER}), why)))
         config = NodeConfig(name="a", driver="local", gpu_count=1)
         links: Any = SimpleNamespace(configs={"a": config}, version=lambda _name: "0", probe=asked.probe)
         found = await examine(Lab(master.core, links, master.place.config), ["a"])

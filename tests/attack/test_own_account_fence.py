@@ -70,8 +70,8 @@ class Start:
     @property
     def owners(self) -> set[str] | None:
         """Whose tasks the node runs; None: everybody's."""
-        reserved = self.core.node("a").reserved
-        return None if reserved is None else set(reserved.owners)
+        restriction = self.core.node("a").restriction
+        return None if restriction is None else set(restriction.owners)
 
     def change(self, change: Callable[[], Any]) -> None:
         """As a client changes something."""
@@ -341,7 +341,7 @@ def test_the_way_back_is_an_admins_and_refused_while_a_user_may_come_in(lab: Lab
         assert (await owner.refusal("node.resume", name="a", own_account=True, gpus=[0]))[0] == "bad_request"
         view = await ann.call("node.resume", name="a", own_account=True)
         assert "own_account_node" not in [one["key"] for one in view["reason_messages"]]
-        assert core.node("a").reserved is None
+        assert core.node("a").restriction is None
         audited = (await owner.call("audit.read", verb="node.resume"))["entries"]
         assert ("ann", "a own_account", "ok") in [(one["user"], one["target"], one["result"]) for one in audited]
 
@@ -357,13 +357,13 @@ def test_the_next_user_closes_it_again(lab: Lab, way: str) -> None:
         await here.owner.call("user.disable", name="bob")
         await here.owner.call("node.resume", name="a", own_account=True)
         await here.owner.call("user.edit", name="ann", changes={"display": "Ann"})
-        assert core.node("a").reserved is None
+        assert core.node("a").restriction is None
         await here.owner.call(way, name="bob" if way == "user.enable" else "cy")
-        reserved = core.node("a").reserved
-        assert reserved is not None
-        assert reserved.owners == {"ann", OURS}
+        restriction = core.node("a").restriction
+        assert restriction is not None
+        assert restriction.owners == {"ann", OURS}
         await here.owner.call("user.disable", name="bob" if way == "user.enable" else "cy")
-        assert core.node("a").reserved is not None
+        assert core.node("a").restriction is not None
 
     lab(story)
 

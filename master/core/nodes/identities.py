@@ -16,7 +16,7 @@ from types import MappingProxyType
 import msgspec
 
 from master.core.nodes.facts import Facts, NodeState
-from master.core.nodes.identity import Claim, Held, Identity, comes_before
+from master.core.nodes.identity import Claim, Identity, IdPeriod, comes_before
 from master.core.nodes.left_entries import PIECE as LEFT
 from master.core.nodes.left_entries import LeftEntries
 from master.core.nodes.node import LEAVING, Node
@@ -110,8 +110,8 @@ class Identities:
 
     def owned(self, name: str, machine: str) -> bool:
         """Has or had an entry this machine's id, and was it no other's when it took it?"""
-        held = self._held(name, machine)
-        return held is not None and not held.is_late
+        period = self._period(name, machine)
+        return period is not None and not period.is_late
 
     def holders(self, name: str, facts: Facts) -> set[str]:
         """The other entries whose machine, in this boot, these ids are."""
@@ -129,7 +129,7 @@ class Identities:
     def precedes(self, name: str, other: str, facts: Facts) -> bool:
         """Had `name` this machine's id before `other` had it? Then `other` took the new boot's id while `name` was
         away, or says the ids without being served for them."""
-        mine, its = self._held(name, facts.identity), self.get(other)
+        mine, its = self._period(name, facts.identity), self.get(other)
         if mine is None:
             return False
         if its.machine != facts.identity:
@@ -150,15 +150,15 @@ class Identities:
     def serve(self, node: Node, facts: Facts, nodes: Mapping[str, Node]) -> None:
         """This entry is served as this machine from now on."""
         name, machine, before = node.name, facts.identity, self.get(node.name)
-        held = self._held(name, machine) or self._new(name, machine)
+        period = self._period(name, machine) or self._new(name, machine)
         is_same = (before.machine, before.boot_id) == (machine, facts.boot_id)
         served = Identity(
             machine,
             facts.boot_id,
-            held.since,
-            held.began_so,
-            held.is_late,
-            held.gap,
+            period.since,
+            period.began_so,
+            period.is_late,
+            period.gap,
             before.beside if is_same else (),
             node.spec.address,
             earlier=before.earlier if before.machine == machine else before.before(machine, self._next()),
@@ -195,27 +195,27 @@ class Identities:
 
     # -- who had an id first ----------------------------------------------------------------------------------
 
-    def _held(self, name: str, machine: str) -> Held | None:
-        held = self.get(name).held(machine)
-        if held is None or not held.left:
-            return held
-        gap = held.gap
-        if self._is_taken(machine, name, held.left):
-            gap = (gap[0] or held.left, self._count + 1)
-        return msgspec.structs.replace(held, gap=gap, left=0)
+    def _period(self, name: str, machine: str) -> IdPeriod | None:
+        period = self.get(name).period(machine)
+        if period is None or not period.left:
+            return period
+        gap = period.gap
+        if self._is_taken(machine, name, period.left):
+            gap = (gap[0] or period.left, self._count + 1)
+        return msgspec.structs.replace(period, gap=gap, left=0)
 
     def _is_taken(self, machine: str, name: str, since: int) -> bool:
         """Did a new entry get this machine's id after this number?"""
         others = (self.of[other] for other in self._named.get(machine, set()) - {name})
         return any(one.began_so and one.since > since for one in others)
 
-    def _new(self, name: str, machine: str) -> Held:
+    def _new(self, name: str, machine: str) -> IdPeriod:
         """It never had this machine's id."""
         before = self.get(name)
         began_so = not before.machine and not before.earlier
         others = (one for other, one in self.of.items() if other != name)
-        is_late = not began_so and (any(one.held(machine) is not None for one in others) or self._left.knows(machine))
-        return Held(machine, self._next(), began_so, is_late)
+        is_late = not began_so and (any(one.period(machine) is not None for one in others) or self._left.knows(machine))
+        return IdPeriod(machine, self._next(), began_so, is_late)
 
     def _meet(self, name: str, other: str) -> None:
         """An entry came just now, while another one with the same machine's id is there in another boot."""

@@ -20,11 +20,11 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     boot_id: str
 
 
-class Held(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A machine's id that an entry has or had. `since`: it had this id before entries with a larger number.
-    `began_so`: it had no other before. `is_late`: it had another before, and took this one when it was known as another
-    entry's. `gap`: between these numbers it had it not, and entries that began then with this id may have the machine.
-    `left`: the number when it had it no longer."""
+class IdPeriod(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The time in which an entry has, or had, a machine's id. `since`: it had the id before entries with a larger
+    number. `began_so`: it had no other before. `is_late`: it had another before, and took this one when it was known as
+    another entry's. `gap`: between these numbers it had it not, and entries that began then with this id may have the
+    machine. `left`: the number when it had it no longer."""
 
     machine: str
     since: int
@@ -35,7 +35,7 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which machine an entry was when it was last served; for `since`, `began_so`, `is_late` and `gap` see `Held`.
+    """Which machine an entry was when it was last served; for `since`, `began_so`, `is_late` and `gap` see `IdPeriod`.
     `beside`: the `since` of entries with the same id that were in another boot while this one was in its present boot,
     so these are two machines of one image. `address`: the entry's then. `claim`: what it was refused for, if anything
     since. `earlier`: the ids that it had before."""
@@ -49,12 +49,12 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     beside: tuple[int, ...] = ()
     address: str = ""
     claim: Claim | None = None
-    earlier: tuple[Held, ...] = ()
+    earlier: tuple[IdPeriod, ...] = ()
 
     @property
-    def present(self) -> Held:
+    def present(self) -> IdPeriod:
         """The id that it has."""
-        return Held(self.machine, self.since, self.began_so, self.is_late, self.gap)
+        return IdPeriod(self.machine, self.since, self.began_so, self.is_late, self.gap)
 
     @property
     def newest(self) -> int:
@@ -62,13 +62,13 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
         earlier = (max(one.since, one.left, *one.gap) for one in self.earlier)
         return max(self.since, *self.gap, *self.beside, *earlier)
 
-    def held(self, machine: str) -> Held | None:
+    def period(self, machine: str) -> IdPeriod | None:
         """How it has or had this machine's id; None if it never did."""
         if self.machine == machine:
             return self.present
         return next((one for one in self.earlier if one.machine == machine), None)
 
-    def before(self, machine: str, left: int) -> tuple[Held, ...]:
+    def before(self, machine: str, left: int) -> tuple[IdPeriod, ...]:
         """The ids that it had, once it is this machine from number `left` on."""
         earlier = tuple(one for one in self.earlier if one.machine != machine)
         if self.machine not in ("", machine):
@@ -83,7 +83,7 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
         return Identity(address=self.address, claim=self.claim, earlier=self.before("", left))
 
 
-def comes_before(mine: Held, its: Held) -> bool:
+def comes_before(mine: IdPeriod, its: IdPeriod) -> bool:
     """Of two entries that had the same id: did `mine` have it before `its`, as far as this can be known?"""
     if mine.is_late is not its.is_late:
         return its.is_late

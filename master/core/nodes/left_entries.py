@@ -59,7 +59,7 @@ class LeftEntries:
 
     def knows(self, machine: str) -> bool:
         """Had one of them this machine's id?"""
-        return any(left.was.held(machine) is not None for left in self._of.values())
+        return any(left.was.period(machine) is not None for left in self._of.values())
 
     def _forget(self, key: str) -> None:
         del self._of[key]

@@ -47,7 +47,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     is_declared: bool = False
 
 
-class Reserved(msgspec.Struct, frozen=True):
+class Restriction(msgspec.Struct, frozen=True):
     """That a node takes the tasks of some owners only, and why, to be said to others. `as_admin`: and of these only
     tasks that count as an admin's."""
 
@@ -90,7 +90,7 @@ class Node:
         "no_tokens",
         "orphaned",
         "reason",
-        "reserved",
+        "restriction",
         "rests",
         "root_owner",
         "rules",
@@ -121,7 +121,7 @@ class Node:
         """Likewise the attempts of unknown origin, which are left alone, see `UnknownAttempts`."""
         self.unknown_gpus: dict[int, Message] = {}
         """The GPUs that these hold, and what to say of each."""
-        self.reserved: Reserved | None = None
+        self.restriction: Restriction | None = None
         self.root_owner: str | None = None
         self.no_tokens: Message | None = None
         self.load: list[float] | None = None
@@ -162,7 +162,7 @@ class Node:
     def is_open_as_to_all(self, owner: str, *, by_admin: bool) -> bool:
         """May tasks of this owner be started there, if any may, and is it the same for all others but the one whose
         tasks run as root there? `by_admin`: they count as an admin's."""
-        return self.reserved is None and not self.accounts.are_used and (by_admin or owner != self.root_owner)
+        return self.restriction is None and not self.accounts.are_used and (by_admin or owner != self.root_owner)
 
     def why_not_open_to(self, owner: str, *, by_admin: bool) -> Message | None:
         """Return why no task of this owner may be started there, though others' may; None if this owner's may.
@@ -182,7 +182,7 @@ class Node:
             return None
         if owner == self.root_owner and not by_admin:
             return Message("needs_word_of_admin_as_root", node=self.name, owner=owner)
-        return None if self.reserved is None else self.reserved.why_not(owner, by_admin=by_admin)
+        return None if self.restriction is None else self.restriction.why_not(owner, by_admin=by_admin)
 
     def is_open_to(self, owner: str, *, by_admin: bool) -> bool:
         """May tasks of this owner be started there, if any may? `by_admin`: they count as an admin's."""
@@ -196,7 +196,7 @@ class Node:
         if self.accounts.of(owner) != OWN:
             return False
         is_root = account is None and self.facts is not None and self.facts.is_root
-        return is_root or self.reserved is not None
+        return is_root or self.restriction is not None
 
     @property
     def boot_id(self) -> str:

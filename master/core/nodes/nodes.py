@@ -13,7 +13,7 @@ from types import MappingProxyType
 from master.core.attempts.exhaustion import CardUse
 from master.core.nodes.accounts import OWN, AccountAgent
 from master.core.nodes.inventory import LEAVING, TOLD, Facts, Inventory, Node, NodeSpec, NodeState, Request
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.core.nodes.node_clock import UNKNOWN, NodeClock
 from master.core.nodes.resources import LICENCE
 from master.core.outcome import Pending
@@ -228,11 +228,11 @@ class Nodes:
             node.count_free()
             self._pending.node_for_plan(name)
 
-    def reserve(self, name: str, reserved: Reserved | None) -> None:
+    def restrict(self, name: str, restriction: Restriction | None) -> None:
         """Let the node take the tasks of some owners only, or with None of all."""
         node = self.inventory.nodes.get(name)
-        if node is not None and node.reserved != reserved:
-            node.reserved = reserved
+        if node is not None and node.restriction != restriction:
+            node.restriction = restriction
             self._pending.node_for_plan(name)
 
     def keep_from_root(self, owner: str | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from master.core.nodes.accounts import OWN, Gate
-from master.core.nodes.node import Node, Reserved
+from master.core.nodes.node import Node, Restriction
 from master.core.nodes.resources import GPUS, FreeNode, is_of_whole_gpus
 from master.core.tasks.request import Request
 
@@ -63,10 +63,11 @@ class Kind:
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The tasks that a node takes: those that it is `reserved` for, None for all; those that are to get a token, or
-    not; `gate`: over which accounts, None where all are the node's own agent's; `root_owner`: see `Node`."""
+    """The tasks that a node takes. `restriction`: those of some owners only, None for all; `gives_tokens`: also those
+    that are to get a token; `gate`: over which accounts, None where all are the node's own agent's; `root_owner`: see
+    `Node`."""
 
-    reserved: Reserved | None
+    restriction: Restriction | None
     gives_tokens: bool
     gate: Gate | None = None
     root_owner: str | None = None
@@ -74,12 +75,12 @@ class Access(msgspec.Struct, frozen=True):
     @classmethod
     def to(cls, node: Node) -> Access:
         """As it is now."""
-        return cls(node.reserved, node.no_tokens is None, node.accounts.gate(node.boot_id), node.root_owner)
+        return cls(node.restriction, node.no_tokens is None, node.accounts.gate(node.boot_id), node.root_owner)
 
     @property
     def is_for_all(self) -> bool:
         """Does it take everybody's tasks, but of the root owner's only an admin's?"""
-        return self.reserved is None and self.gate is None
+        return self.restriction is None and self.gate is None
 
     def takes(self, owner: str, *, by_admin: bool) -> bool:
         """May tasks of this owner be started there, if any may? `by_admin`: they count as an admin's."""
@@ -87,7 +88,7 @@ class Access(msgspec.Struct, frozen=True):
         if login == OWN:
             if owner == self.root_owner and not by_admin:
                 return False
-            return self.reserved is None or self.reserved.why_not(owner, by_admin=by_admin) is None
+            return self.restriction is None or self.restriction.why_not(owner, by_admin=by_admin) is None
         return login is not None and self.gate is not None and login not in self.gate.closed
 
 

@@ -90,7 +90,7 @@ class PlainRoom:
     def __init__(self, inventory: Inventory) -> None:
         self.nodes = {name: FreeNode(node) for name, node in inventory.nodes.items() if node.takes_tasks}
         self.cluster = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
-        self.is_open_to_all = all(free.node.reserved is None for free in self.nodes.values())
+        self.is_open_to_all = all(free.node.restriction is None for free in self.nodes.values())
         self.root_owners = {free.node.root_owner for free in self.nodes.values()} - {None}
         self.holds: Mapping[str, Hold] = NO_HOLDS
         self.passes: Passes = only_its_own

@@ -18,7 +18,7 @@ from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.nodes.facts import Facts, NodeState
 from master.core.nodes.gpu_watch import GpuReport, Holder
-from master.core.nodes.node import NodeSpec, Reserved
+from master.core.nodes.node import NodeSpec, Restriction
 from master.core.people.quota import Quota
 from master.core.planning.reservations import Hold
 from master.core.planning.scheduler import Plan, PlanInput, explain, plan
@@ -188,8 +188,8 @@ class Crowd:
             lambda: core.drain(name, "why", "ann", self.now),
             lambda: core.resume(name),
             lambda: core.rested(name),
-            lambda: core.reserve(name, Reserved(frozenset(OWNERS[:2]), Message("node_is_online", node=name))),
-            lambda: core.reserve(name, None),
+            lambda: core.restrict(name, Restriction(frozenset(OWNERS[:2]), Message("node_is_online", node=name))),
+            lambda: core.restrict(name, None),
             lambda: core.tokens_told(name, Message("node_is_online", node=name)),
             lambda: core.tokens_told(name, None),
             lambda: core.set_aside(name, 0, "set aside by ann"),

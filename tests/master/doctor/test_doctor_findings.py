@@ -8,7 +8,7 @@ import pytest
 
 from master.config.ssh_accounts import SshAccount
 from master.core.nodes.inventory import Facts, NodeState
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.core.outcome import Pending
 from master.core.people.people import People
 from master.doctor import accounts, folders, machine, way
@@ -478,9 +478,9 @@ def test_an_account_of_two_users_is_told() -> None:
 
 def test_whose_tasks_have_the_masters_own_account_is_told() -> None:
     why = Message("own_account_node", account="lab")
-    (closed,) = machine.own_account(Reserved(frozenset({"ann"}), why), is_opened=False)
+    (closed,) = machine.own_account(Restriction(frozenset({"ann"}), why), is_opened=False)
     assert (closed.verdict, closed.says) == ("ok", why)
-    (keeps_out,) = machine.own_account(Reserved(frozenset({"ann"}), why), is_opened=False, keeps_out=["bob", "cy"])
+    (keeps_out,) = machine.own_account(Restriction(frozenset({"ann"}), why), is_opened=False, keeps_out=["bob", "cy"])
     assert (keeps_out.verdict, keeps_out.says.key) == ("warning", "doctor_keeps_out")
     assert keeps_out.says.args["users"] == names(["bob", "cy"])
     assert keeps_out.do == Message("do_let_users_in")

@@ -39,8 +39,8 @@ def told(facts: Facts, config: NodeConfig, folder: Path, *users: tuple[str, str]
             for name, role in users:
                 added: Any = {"role": role}
                 master.engine.client_change(lambda name=name, added=added: core.people.add(name, **added))  # type: ignore[misc]
-            reserved = core.node("a").reserved
-            owners = None if reserved is None else set(reserved.owners)
+            restriction = core.node("a").restriction
+            owners = None if restriction is None else set(restriction.owners)
 
     run(story())
     return owners

@@ -21,7 +21,7 @@ from master.core.attempts.preflight import (
     wants_of,
 )
 from master.core.nodes.inventory import NodeSpec
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.core.tasks.attempt import AskedEnd, Part
 from master.core.tasks.task import After, Task, TaskState
 from master.nodes.place_question import question, read_answer
@@ -225,7 +225,7 @@ def test_each_lack_has_its_own_words() -> None:
 def test_a_task_that_no_node_takes_from_its_owner_is_told_why_and_by_which_nodes() -> None:
     core = core_with(EIGHT, NodeSpec(name="b", gpu_models=("GPU",)), NodeSpec(name="c"))
     for node in ("a", "b"):
-        core.reserve(node, Reserved(frozenset({"ann"}), Message("own_account_node", account="lab")))
+        core.restrict(node, Restriction(frozenset({"ann"}), Message("own_account_node", account="lab")))
 
     def told_of(owner: str, *, by_admin: bool = False, **terms: Any) -> Message | None:
         task = Task(id=0, command="", cwd=CWD, owner=owner, by_admin=by_admin, **terms)

@@ -8,14 +8,14 @@ from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.nodes.accounts import AccountAgent
 from master.core.nodes.inventory import NodeSpec, NodeState
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from wire.message import Message
 
 A = NodeSpec(name="a", address="lab@10.0.0.1:22", gpu_models=("GPU",))
 B = NodeSpec(name="b", address="lab@10.0.0.1:22", gpu_models=("GPU",))
 WHY = Message("link_said", said="no")
-RESERVED = Reserved(frozenset({"li"}), WHY)
+RESTRICTION = Restriction(frozenset({"li"}), WHY)
 
 
 def seen(core: Core) -> set[str]:
@@ -35,7 +35,7 @@ def quiet(*specs: NodeSpec) -> Core:
 def test_what_may_matter_to_the_plan_is_told_and_planned_for() -> None:
     changes: list[Callable[[Core], object]] = [
         lambda core: core.cordon("a", "twin", WHY),
-        lambda core: core.reserve("a", RESERVED),
+        lambda core: core.restrict("a", RESTRICTION),
         lambda core: core.tokens_told("a", WHY),
         lambda core: core.keep_apart(lambda owner: owner),
         lambda core: core.want_account("a", "li"),
@@ -54,7 +54,7 @@ def test_what_may_matter_to_the_plan_is_told_and_planned_for() -> None:
 def test_what_stays_as_it_is_is_told_to_nobody() -> None:
     changes: list[Callable[[Core], object]] = [
         lambda core: core.cordon("a", "twin", None),
-        lambda core: core.reserve("a", None),
+        lambda core: core.restrict("a", None),
         lambda core: core.tokens_told("a", None),
         lambda core: core.forget_account("a", "li"),
         lambda core: core.node_state("a", NodeState.ONLINE),
@@ -72,7 +72,7 @@ def test_of_a_node_that_has_left_nothing_is_kept() -> None:
     core.node_state(name, NodeState.ONLINE, None, BOOT)
     core.account_state(name, "li", NodeState.ONLINE)
     core.cordon(name, "twin", WHY)
-    core.reserve(name, RESERVED)
+    core.restrict(name, RESTRICTION)
     core.tokens_told(name, WHY)
     core.forget_account(name, "li")
     core.node_load(name, [1.0, 2.0, 3.0], 0.5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.nodes.inventory import NodeSpec
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.core.people.quota import Quota
 from master.core.planning.reservations import Reservation
 from master.core.planning.scheduler import LOOKS
@@ -333,7 +333,7 @@ def test_a_place_on_a_node_that_is_for_other_owners_now_is_given_up() -> None:
     core.force(large.id)
     core.plan(2.0)
     (before,) = core.reservations[0].places
-    core.reserve(before.node, Reserved(frozenset({"bob"}), Message("leaving"), as_admin=False))
+    core.restrict(before.node, Restriction(frozenset({"bob"}), Message("leaving"), as_admin=False))
     core.plan(3.0)
     (after,) = core.reservations[0].places
     assert {before.node, after.node} == {"a", "b"}

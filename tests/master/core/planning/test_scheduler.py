@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from master.core.nodes.gpu_watch import GpuReport
 from master.core.nodes.inventory import Facts, Inventory, NodeSpec, NodeState, Request, request_of
-from master.core.nodes.node import Reserved
+from master.core.nodes.node import Restriction
 from master.core.planning.availability import Availability
 from master.core.planning.obstacles import obstacles
 from master.core.planning.reservations import Hold
@@ -205,20 +205,20 @@ def test_a_node_that_is_leaving_is_no_place_to_ask_for() -> None:
 
 def test_a_node_that_is_reserved_takes_the_tasks_of_those_only_and_others_wait_for_no_more_than_that() -> None:
     core = core_with()
-    core.reserve("a", Reserved(frozenset({"ann"}), Message("own_account_node", account="lab"), as_admin=False))
+    core.restrict("a", Restriction(frozenset({"ann"}), Message("own_account_node", account="lab"), as_admin=False))
     bobs, anns = submit(core, owner="bob", gpus=1), submit(core, owner="ann", gpus=1)
     core.plan(0.0)
     assert (anns.state, bobs.state) == (TaskState.STARTING, TaskState.WAITING)
     assert says(core.why_it_waits(bobs), "own_account_node", account="lab")
     assert core.wait(bobs).brief.key == "no_node_open", "it is no room that lacks"
-    core.reserve("a", None)
+    core.restrict("a", None)
     core.plan(0.0)
     assert bobs.state is TaskState.STARTING
 
 
 def test_where_only_one_owner_may_go_anothers_wish_for_the_same_does_not_end_the_search() -> None:
     core = core_with(NodeSpec(name="a", gpu_models=("GPU",)), NodeSpec(name="b", gpu_models=("GPU",) * 2))
-    core.reserve("b", Reserved(frozenset({"ann"}), Message("own_account_node", account="lab"), as_admin=False))
+    core.restrict("b", Restriction(frozenset({"ann"}), Message("own_account_node", account="lab"), as_admin=False))
     bobs = [submit(core, owner="bob", gpus=2), submit(core, owner="bob", gpus=1, node="b")]
     anns = [submit(core, owner="ann", gpus=2), submit(core, owner="ann", gpus=1, node="b")]
     core.plan(0.0)
