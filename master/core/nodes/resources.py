@@ -235,6 +235,7 @@ CPUS = Resource[Node](
     asked=lambda task: task.cpus or 0,
     has=lambda node: node.cpus or None,
     unit="CPU",
+    unknown=Message("cpus_unknown"),
 )
 MEMORY = Resource[Node](
     name="memory_mib",
@@ -244,6 +245,7 @@ MEMORY = Resource[Node](
     unit="MiB of memory",
     counted=lambda mib: Message("memory", mib=mib),
     short=lambda free, has: Message("memory_free", free=free, has=has),
+    unknown=Message("memory_unknown"),
 )
 TMP_DISK = Resource[Node](
     name="tmp_disk_mib",
@@ -265,6 +267,7 @@ SLOTS = Resource[Node](
     one=Message("one_slot"),
     none=Message("has_no_slots"),
     short=lambda free, has: Message("slots_taken", taken=has - free, has=has),
+    unknown=Message("slots_unknown"),
 )
 RESOURCES: dict[str, Resource[Any]] = {row.name: row for row in (GPUS, CPUS, MEMORY, TMP_DISK, SLOTS)}
 """In this order what a task needs is looked at and told."""

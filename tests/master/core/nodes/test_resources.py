@@ -160,6 +160,15 @@ def test_what_nobody_knows_yet_is_no_obstacle_for_ever_and_is_not_given_out() ->
         assert FreeNode(node).lack([need]) == need
 
 
+def test_where_nobody_knows_how_much_there_is_the_reason_says_so_and_not_that_none_of_none_is_free() -> None:
+    node = Node(NodeSpec(name="a"))
+    said = {name: str(row.told_short(node)) for name, row in RESOURCES.items() if row.has(node) is None}
+    assert said.keys() == RESOURCES.keys() - {"gpus"}, "GPUs are the registry's word"
+    assert [name for name, told in said.items() if not told.startswith("nobody knows ")] == []
+    node.facts = FACTS
+    assert str(RESOURCES["memory_mib"].told_short(node)) == "1 of 1 MiB of memory free"
+
+
 @pytest.mark.usefixtures("seats")
 def test_what_the_cluster_has_is_counted_over_all_nodes() -> None:
     inventory = Inventory(tuple(NodeSpec(name=name, cpus=4) for name in "ab"), {"seats": 5})
