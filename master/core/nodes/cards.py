@@ -10,7 +10,7 @@ node.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -23,7 +23,11 @@ from wire.message import Message
 OPEN_TO_SHARES = frozenset({"gpu_used", "gpu_not_free", "gpu_not_free_yet"})
 """Obstacles that keep a whole GPU from being given out and do not count against a share of it: others' memory is
 counted."""
+CLEARING = frozenset({"gpu_not_free", "gpu_not_free_yet"})
+"""Of these, those that end by themselves, with a sample."""
 OUTGROWN = Message("card_outgrown")
+WhyClosed = Callable[[int], Message | None]
+"""Why a GPU is not given out although no task holds it; None if it is."""
 FULL = 100.0
 """All of a GPU's time, in percent."""
 
@@ -46,6 +50,7 @@ class Found(msgspec.Struct, frozen=True, cache_hash=True):
 
     is_whole: bool
     left_mib: int | None
+    clearing_mib: int
     tasks: int
     total_mib: int | None
     shown: str
@@ -54,15 +59,17 @@ class Found(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Card:
-    """One GPU. `left_mib`: memory that a share could still get, None where nobody knows how much it has; `tasks`: how
-    many hold some of it; `is_whole`: whether it may be given out whole; `closed`: why no share of it is given out."""
+    """One GPU. `left_mib`: memory that a share could still get, None where nobody knows how much it has;
+    `clearing_mib`: what the last task on it has left, which is free soon; `tasks`: how many hold some of it;
+    `is_whole`: whether it may be given out whole; `closed`: why no share of it is given out."""
 
     __slots__ = (
-        "_seen", "closed", "free_util", "index", "is_whole", "left_mib", "model", "shown", "shown_mib", "tasks",
-        "total_mib",
+        "_seen", "clearing_mib", "closed", "free_util", "index", "is_whole", "left_mib", "model", "shown", "shown_mib",
+        "tasks", "total_mib",
     )  # fmt: skip
 
-    def __init__(self, node: Node | Lease, index: int) -> None:
+    def __init__(self, node: Node | Lease, index: int, why_closed: WhyClosed | None = None) -> None:
+        why_closed = why_closed or node.why_closed
         report = node.watch.newest.get(index)
         holders = node.gpu_holders.get(index, {})
         self.index = index
@@ -71,15 +78,22 @@ class Card:
         self.shown_mib = (report.memory_total_mib or 0) if report is not None else 0
         self.total_mib = node.gpu_memory_mib(index)
         self.tasks = len(holders)
-        self.is_whole = not holders and node.why_closed(index) is None
-        self.closed = _why_no_share(node, index)
+        self.is_whole = not holders and why_closed(index) is None
+        self.closed = _why_no_share(node, index, why_closed)
         self.left_mib = None if self.total_mib is None else _left(node, index, self.total_mib)
+        self.clearing_mib = 0 if holders else _clearing(node, index, node.why_closed(index))
         self.free_util = FULL - node.watch.busy_percent(index, holders)
         self._seen: Found | None = None
 
     def most_mib(self, rules: Scheduling) -> int | None:
         """Memory that a share of it could ever get."""
         return None if self.total_mib is None else _most(self.total_mib, rules)
+
+    @property
+    def room_mib(self) -> int:
+        """Memory that a share of it could still get when it is cleared: by that the tightest is chosen, for an empty
+        card is no tighter while its last task's memory is still in use."""
+        return (self.left_mib or 0) + self.clearing_mib
 
     def copy(self) -> Card:
         """The same again, to be given out by itself."""
@@ -94,8 +108,9 @@ class Card:
             return None
         if self._seen is None:
             self._seen = Found(
-                self.is_whole, self.left_mib, self.tasks, self.total_mib, self.shown, self.shown_mib, self.free_util
-            )
+                self.is_whole, self.left_mib, self.clearing_mib, self.tasks, self.total_mib, self.shown,
+                self.shown_mib, self.free_util,
+            )  # fmt: skip
         return self._seen
 
     def debit(self, share: int | None) -> None:
@@ -109,19 +124,20 @@ class Card:
         elif self.left_mib is not None:
             self.left_mib -= share
 
-    def credit(self, mib: int | None, node: Node | Lease) -> None:
+    def credit(self, mib: int | None, node: Node | Lease, why_closed: WhyClosed) -> None:
         """One task less has it, which had `mib` of it, or all of it."""
         self._seen = None
         self.tasks -= 1
         if mib is None:
             most = self.most_mib(node.rules)
             self.left_mib = None if most is None else most - node.watch.foreign_mib(self.index)
-            self.closed = _closed_to_shares(node, self.index)
+            self.closed = _closed_to_shares(why_closed(self.index))
         elif self.left_mib is not None:
             self.left_mib += mib
         if not self.tasks:
-            self.closed = _closed_to_shares(node, self.index)  # who used more than its share is gone, too
-            self.is_whole = node.why_closed(self.index) is None
+            closed = why_closed(self.index)
+            self.closed = _closed_to_shares(closed)  # who used more than its share is gone, too
+            self.is_whole = closed is None
 
     def is_of(self, models: Sequence[str]) -> bool:
         """Is it of one of these models? Of any, if none is named."""
@@ -171,14 +187,16 @@ class Card:
 
 class Cards:
     """The GPUs of a node, or of a lease there, less what was taken since this was made. `whole`: those that may be
-    given out whole."""
+    given out whole. With `why_closed` they are those that this does not close."""
 
     __slots__ = (
-        "_cards", "_found", "_given", "_is_probed", "_node", "_others", "_returned", "_rules", "_spec", "whole",
+        "_cards", "_found", "_given", "_is_probed", "_node", "_others", "_returned", "_rules", "_spec", "_why_closed",
+        "whole",
     )  # fmt: skip
 
-    def __init__(self, node: Node | Lease) -> None:
-        self.whole = list(node.free_gpus)
+    def __init__(self, node: Node | Lease, why_closed: WhyClosed | None = None) -> None:
+        self.whole = list(node.free_gpus) if why_closed is None else _open(node, why_closed)
+        self._why_closed = why_closed or node.why_closed
         self._node = node
         self._spec = node.spec
         self._rules = node.rules
@@ -254,7 +272,7 @@ class Cards:
 
     def give_back(self, gpus: Iterable[int], mib: int | None) -> None:
         """A task has them no more: `mib` of each, or all of it. For a look ahead: what others use stays as it is."""
-        node, holders = self._node, self._node.gpu_holders
+        holders = self._node.gpu_holders
         self._found = {}
         for gpu in gpus:
             if gpu >= self.count:
@@ -265,16 +283,16 @@ class Cards:
                 tasks = len(holders.get(gpu, ())) - len(returned)
             else:
                 card = self._own(gpu)
-                card.credit(mib, node)
+                card.credit(mib, self._node, self._why_closed)
                 tasks = card.tasks
-            if not tasks and node.why_closed(gpu) is None:
+            if not tasks and self._why_closed(gpu) is None:
                 self.whole = sorted({*self.whole, gpu})
 
     def left_over(self, amount: int, terms: GpuTerms) -> int:
         """MiB that would be left on the GPUs that a share would get: the less, the better it fits."""
         chosen = self.chosen(amount, (), terms) or ()
         cards = self.cards()
-        return sum((cards[gpu].left_mib or 0) - cards[gpu].share_mib(terms, self._rules) for gpu in chosen)
+        return sum(cards[gpu].room_mib - cards[gpu].share_mib(terms, self._rules) for gpu in chosen)
 
     def parts_free(self) -> float:
         """How many GPUs are free, those counted in part that are shared."""
@@ -315,10 +333,10 @@ class Cards:
     def cards(self) -> list[Card]:
         """One by one, by number."""
         if self._cards is None:
-            self._cards = [Card(self._node, gpu) for gpu in range(self.count)]
+            self._cards = [Card(self._node, gpu, self._why_closed) for gpu in range(self.count)]
             for gpu, returned in self._returned.items():
                 for mib in returned:
-                    self._cards[gpu].credit(mib, self._node)
+                    self._cards[gpu].credit(mib, self._node, self._why_closed)
             for card in self._cards:
                 if card.is_whole and card.index not in self.whole:
                     card.debit(None)
@@ -334,23 +352,31 @@ class Cards:
 
 
 def _tightest(card: Card) -> tuple[int, int]:
-    return (card.left_mib or 0, card.index)
+    return (card.room_mib, card.index)
 
 
 def _smallest(card: Card) -> tuple[int, int]:
     return (card.total_mib or 0, card.index)
 
 
-def _why_no_share(node: Node | Lease, gpu: int) -> Message | None:
+def _open(node: Node | Lease, why_closed: WhyClosed) -> list[int]:
+    return [gpu for gpu in range(len(node.spec.gpu_models)) if gpu not in node.gpu_holders and why_closed(gpu) is None]
+
+
+def _why_no_share(node: Node | Lease, gpu: int, why_closed: WhyClosed) -> Message | None:
     if any(mib is None for mib in node.gpu_holders.get(gpu, {}).values()):
         return Message("gpu_held_whole")
     if node.watch.outgrown(gpu, node.gpu_holders.get(gpu, {})):
         return OUTGROWN
-    return _closed_to_shares(node, gpu)
+    return _closed_to_shares(why_closed(gpu))
 
 
-def _closed_to_shares(node: Node | Lease, gpu: int) -> Message | None:
-    closed = node.why_closed(gpu)
+def _clearing(node: Node | Lease, gpu: int, closed: Message | None) -> int:
+    """How much the last task on a GPU that nobody holds has left there, as the last sample shows it."""
+    return node.watch.unexplained_mib(gpu, {}) if closed is not None and closed.key in CLEARING else 0
+
+
+def _closed_to_shares(closed: Message | None) -> Message | None:
     return closed if closed is not None and closed.key not in OPEN_TO_SHARES else None
 
 

@@ -26,6 +26,8 @@ LEAVING = "leaving"
 
 
 NOT_SCHEDULABLE = Message("not_schedulable")
+PASSING = frozenset({"gpu_not_free", "gpu_not_free_yet", "gpu_unseen", "gpu_returned"})
+"""Why a GPU is not given out that is free as soon as a sample shows it so, by the keys."""
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +161,12 @@ class Node:
         """May something be started there now?"""
         return self.state is NodeState.ONLINE and not self.cordons and self.spec.schedulable
 
+    @property
+    def is_away(self) -> bool:
+        """Would it take tasks if there were a connection to it?"""
+        is_cut = self.state in (NodeState.CONNECTING, NodeState.UNREACHABLE)
+        return is_cut and not self.cordons and self.spec.schedulable
+
     def is_open_as_to_all(self, owner: str, *, by_admin: bool) -> bool:
         """May tasks of this owner be started there, if any may, and is it the same for all others but the one whose
         tasks run as root there? `by_admin`: they count as an admin's."""
@@ -247,6 +255,17 @@ class Node:
         """Why a GPU is not given out although no task holds it; None if it is."""
         aside = self.aside.get(gpu)
         return Message("gpu_aside", said=aside) if aside else self.why_kept_back(gpu)
+
+    def why_closed_for_long(self, gpu: int) -> Message | None:
+        """The same, but for what one of the next samples ends: of whoever looks ahead."""
+        closed = self.why_closed(gpu)
+        return None if closed is not None and closed.key in PASSING else closed
+
+    @property
+    def free_soon(self) -> int:
+        """Return how many GPUs are free as a whole, or are so when a sample has shown it."""
+        kept_back = (gpu for gpu in self.kept_back if gpu not in self.gpu_holders and self.why_closed(gpu) is not None)
+        return len(self.free_gpus) + sum(self.why_closed_for_long(gpu) is None for gpu in kept_back)
 
     def why_kept_back(self, gpu: int) -> Message | None:
         """The same, but for what people set aside."""

@@ -419,6 +419,16 @@ class FreeNode(Free):
         self.node = node
         self.cpus = node.cpus
 
+    @classmethod
+    def soon(cls, node: Node) -> Self:
+        """The same with the GPUs that a task has just given back, or that no sample has shown yet: for a look
+        ahead."""
+        made = cls(node)
+        if node.kept_back:
+            cards = made.pieces[GPUS.name] = Cards(node, node.why_closed_for_long)
+            made.counts[GPUS.name] = len(cards.whole)
+        return made
+
     def copy(self) -> Self:
         """The same again, to take from."""
         made = super().copy()

@@ -27,18 +27,20 @@ from master.core.tasks.task import Task
 Rank = tuple[bool, bool, int]
 _NEVER = float("inf")
 LOOK_AGAIN_S = 60.0
-"""Where nobody knows when a place will be free, a better one is looked for this often."""
+"""Where nobody knows when a place will be free, a better one is looked for this often; and where its node has been away
+for so long."""
 
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """A task has these places as soon as they are free: nodes, and licences by the names of their resources; `since`:
-    when it got a reservation, in seconds since the epoch; `looked_at`: when its place was chosen anew, the last
-    time."""
+    when it got a reservation, in seconds since the epoch; `looked_at`: when its place was chosen anew, the last time;
+    `away_since`: since when there is no connection to one of its nodes, as after a start of the master."""
 
     task: int
     places: list[Place]
     since: float
     looked_at: float | None = None
+    away_since: float | None = None
 
 
 class Hold:
@@ -127,7 +129,7 @@ class Forecast:
     def _worked_out(self, task_id: int, node: Node, request: Request, gpus: Collection[int]) -> Hold | None:
         wanted = set(gpus)
         needs = request.needs_on(node.name)
-        if wanted and all(node.why_closed(gpu) is None for gpu in wanted):
+        if wanted and all(node.why_closed_for_long(gpu) is None for gpu in wanted):
             found = self._on_node(task_id, node, tuple(_exactly(need, wanted) for need in needs))
             if found is not None:
                 return found
@@ -140,7 +142,7 @@ class Forecast:
     def not_before(self, node: Node, need: Need) -> tuple[float, int] | None:
         """Before when so many whole GPUs as are needed of a node cannot be free, and before how many tasks have ended:
         found without a look at each GPU. None if there are too few."""
-        free, ended = len(node.free_gpus), 0
+        free, ended = node.free_soon, 0
         if free >= need.amount:
             return self.now, ended
         if len(node.spec.gpu_models) < need.amount:
@@ -179,7 +181,7 @@ class Forecast:
         return self._ahead(task_id, free, (need,), self._as_they_end(holders), give_back)
 
     def _on_node(self, task_id: int, node: Node, needs: tuple[Need, ...]) -> Hold | None:
-        free = FreeNode(node)
+        free = FreeNode.soon(node)
 
         def give_back(holder: Task) -> None:
             part = part_on(holder.allocation, node.name)
@@ -264,7 +266,8 @@ class Reserving:
         nodes_for: Callable[[int, Collection[str]], Mapping[str, Node]],
     ) -> None:
         """Those of the last round hold on while their tasks wait (`queue_order`: where) and their nodes could take them
-        (`nodes_for`: those of them that may)."""
+        (`nodes_for`: those of them that may). Where a node is only without a connection, nobody
+        else can start there either, so it holds on."""
         for old in before:
             order = queue_order(old.task)
             if order is None:
@@ -273,18 +276,33 @@ class Reserving:
             is_taken = any(need.resource in self.holds for need in request.shared)
             licences = None if is_taken else self._licences(order, request)
             places = [place for place in old.places if not is_licence(place.node)]
-            holds, nodes = {}, nodes_for(old.task, [place.node for place in places])
+            holds, nodes, away = {}, nodes_for(old.task, [place.node for place in places]), list[Place]()
             for place in places:
                 node = nodes.get(place.node)
+                if node is None and self._is_away(place.node):
+                    away.append(place)
+                    continue
                 if node is None or place.node in self.holds:
                     break
                 hold = self._forecast.hold(old.task, node, request, place.gpus)
                 if hold is None:
                     break
                 holds[place.node] = hold
-            is_whole = len(holds) == (request.nodes if places or not licences else 0)
+            is_whole = len(holds) + len(away) == (request.nodes if places or not licences else 0)
             if licences is not None and is_whole:
-                self._keep(old, _agreed(licences | holds), order.rank)
+                since = (self._forecast.now if old.away_since is None else old.away_since) if away else None
+                kept = msgspec.structs.replace(old, away_since=since)
+                self._keep(kept, _agreed(licences | holds), order.rank, away)
+
+    @property
+    def wake_at(self) -> float | None:
+        """When a better place is to be looked for, for those whose node is away, in seconds since the epoch."""
+        away = [one.away_since for one in self._kept.values() if one.away_since is not None]
+        return min(away) + LOOK_AGAIN_S if away else None
+
+    def _is_away(self, name: str) -> bool:
+        node = self._inventory.nodes.get(name)
+        return node is not None and node.is_away
 
     def _licences(self, order: Order, request: Request) -> dict[str, Hold] | None:
         """Return the reservations of licences; None where a higher class has one of them, or there are not so many."""
@@ -311,7 +329,8 @@ class Reserving:
         holds = self._found(order, request, nodes)
         if holds is None:
             return known is not None
-        if known is not None and not has_licences and any(hold.until is None for hold in holds.values()):
+        is_here = known is not None and known.away_since is None
+        if known is not None and is_here and not has_licences and any(hold.until is None for hold in holds.values()):
             self._kept[known.task] = msgspec.structs.replace(known, looked_at=self._forecast.now)
             self._changed()
             return True  # nobody knows of a better place
@@ -394,11 +413,14 @@ class Reserving:
 
     def _has_its_licences(self, known: Reservation) -> bool:
         """Was nothing kept for it but licences, and are these free now, so that it waits for room?"""
-        holds = [self.holds[place.node] for place in known.places]
-        return all(is_licence(place.node) for place in known.places) and not any(hold.holders for hold in holds)
+        are_all = all(is_licence(place.node) for place in known.places)
+        return are_all and not any(self.holds[place.node].holders for place in known.places)
 
     def _is_stuck(self, known: Reservation) -> bool:
-        """Does nobody know when its place will be free, and has nobody looked for a better one lately?"""
+        """Does nobody know when its place will be free, and has nobody looked for a better one lately; or has its node
+        been away for long?"""
+        if known.away_since is not None:
+            return abs(self._forecast.now - known.away_since) >= LOOK_AGAIN_S
         if all(self.holds[place.node].until is not None for place in known.places):
             return False
         looked_at = known.since if known.looked_at is None else known.looked_at
@@ -408,10 +430,10 @@ class Reserving:
         hold = self.holds.get(name)
         return hold is None or hold.task == order.id or self._rank[hold.task] > order.rank
 
-    def _keep(self, made: Reservation, holds: dict[str, Hold], rank: Rank) -> None:
+    def _keep(self, made: Reservation, holds: dict[str, Hold], rank: Rank, away: Sequence[Place] = ()) -> None:
         self.holds = {**self.holds, **holds}
         places = [Place(name, sorted(hold.gpus)) for name, hold in holds.items()]
-        self._kept[made.task] = msgspec.structs.replace(made, places=places)
+        self._kept[made.task] = msgspec.structs.replace(made, places=[*places, *away])
         self._rank[made.task] = rank
         self._changed()
 

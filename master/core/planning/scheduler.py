@@ -163,7 +163,7 @@ def plan(plan_input: PlanInput, now: float) -> Plan:
         resizes=resizes,
         reservations=found.reserving.kept,
         holds=holds,
-        wake_at=min((at for at in (found.wake_at, ripe_at) if at is not None), default=None),
+        wake_at=min((at for at in (found.wake_at, found.reserving.wake_at, ripe_at) if at is not None), default=None),
         again=found.reserving.has_given_way or bool(starts and plan_input.elastic.tasks),
     )
 

@@ -54,7 +54,7 @@ def plain_plan(plan_input: PlanInput, now: float) -> Decided:
         return Decided(plan_input, now, [])
     found = _Round(plan_input, now)
     starts = list(found.starts(heads))
-    return Decided(plan_input, now, starts, found.reserving).wake(found.wake_at)
+    return Decided(plan_input, now, starts, found.reserving).wake(found.wake_at).wake(found.reserving.wake_at)
 
 
 class PlainLease:

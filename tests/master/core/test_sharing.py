@@ -33,6 +33,10 @@ def started(tasks: list[Task]) -> list[int]:
     return [task.id for task in tasks if task.state is TaskState.STARTING]
 
 
+def place(task: Task) -> tuple[str, list[int]]:
+    return task.allocation[0].node, task.allocation[0].gpus
+
+
 def sample(core: Core, *reports: GpuReport, at: float = 10.0) -> None:
     core.gpus_seen("a", list(reports), at)
 
@@ -387,6 +391,33 @@ def test_shares_go_where_the_least_is_left_over_so_that_whole_gpus_stay_free() -
     whole = submit(core, gpus=1)
     core.plan(0.0)
     assert whole.state is TaskState.STARTING
+
+
+@pytest.mark.parametrize(
+    "nodes", [(TWO,), (RTX, NodeSpec(name="b", gpu_models=("RTX4090",), gpu_memory_mib=(24_564,)))], ids=["one", "two"]
+)
+def test_an_empty_gpu_is_no_tighter_while_the_memory_of_its_last_task_is_in_use(nodes: tuple[NodeSpec, ...]) -> None:
+    core = core_with(*nodes)
+    used = [15_000, 7700]
+
+    def look(at: float) -> None:
+        of = iter(used)
+        for node in nodes:
+            core.gpus_seen(node.name, [report(next(of), index=gpu) for gpu in range(len(node.gpu_models))], at)
+
+    last, shared = share(core, mib=20_000), share(core)
+    core.plan(0.0)
+    look(10.0)
+    look(12.0)
+    before = place(last)
+    end(core, last)
+    third, fourth = share(core), share(core, mib=17_000)
+    core.plan(20.0)
+    assert place(third) == place(shared), "it is not alone"
+    used[0] = 0
+    look(30.0)
+    core.plan(30.0)
+    assert place(fourth) == before
 
 
 def test_a_task_that_would_share_and_of_which_nothing_is_known_runs_alone() -> None:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.nodes.inventory import NodeSpec
+from master.core.effects import WakeAt
+from master.core.nodes.gpu_watch import GpuReport
+from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.nodes.node import Restriction
 from master.core.people.quota import Quota
 from master.core.planning.reservations import Reservation
@@ -21,7 +23,7 @@ from master.core.tasks.task import Task, TaskState
 from master.executors.memory import Run
 from master.executors.simulation import Job, Simulation
 from tests.faults import says
-from tests.master.core.small_core import core_with, launch_of, submit
+from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from wire.message import Message, ids
 
 FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4)
@@ -292,6 +294,85 @@ def test_a_reservation_moves_from_a_node_that_goes_away() -> None:
     core.plan(3.0)
     (after,) = core.reservations[0].places
     assert {before.node, after.node} == {"a", "b"}
+
+
+def seen(core: Core, at: float, *used: int, node: str = "a") -> None:
+    """A sample of a node with four GPUs, which tells how much memory of each is in use."""
+    core.gpus_seen(
+        node, [GpuReport(gpu, memory_total_mib=24_000, memory_used_mib=mib) for gpu, mib in enumerate(used)], at
+    )
+
+
+def test_a_gpu_whose_last_task_has_just_ended_stays_reserved_until_a_sample_shows_it_free() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    seen(core, 1.0, 0, 0, 0, 0)
+    running = busy(core, 4, node="a", time_limit_s=HOUR)
+    busy(core, 4, node="b", time_limit_s=2 * HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    small = [submit(core, gpus=1, node="a") for _ in range(2)]
+    before = core.reservations
+    end(core, running[0], 3.0, code=1)  # nothing is learned of it
+    core.plan(3.0)
+    end(core, running[1], 4.0, code=1)
+    core.plan(4.0)
+    seen(core, 5.0, 0, 9_000, 9_000, 9_000)  # the one is free, the other not yet
+    core.plan(5.0)
+    assert (core.reservations, state(*small)) == (before, ["waiting"] * 2)
+    for at, task in enumerate(running[2:], 6):
+        end(core, task, float(at), code=1)
+        core.plan(float(at))
+    assert core.reservations == before
+    assert core.holds["a"].until == 7.0, "it starts as soon as a sample has shown them free"
+    seen(core, 8.0, 0, 0, 0, 0)
+    core.plan(8.0)
+    assert state(large, *small) == ["starting", "waiting", "waiting"]
+
+
+def test_a_reservation_outlives_the_master_also_while_its_node_connects_later_than_others_and_shows_no_gpus_yet() -> (
+    None
+):
+    nodes = (FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    core, pieces = core_with(*nodes), dict[str, msgspec.Raw]()
+    core.take_outcome()
+    running = [*busy(core, 4, node="a", time_limit_s=2 * HOUR), *busy(core, 4, node="b", time_limit_s=HOUR)]
+    large, small = submit(core, gpus=4), submit(core, gpus=1)
+    core.force(large.id)
+    core.plan(2.0)
+    merge_pieces(pieces, core.take_outcome().change.state)  # type: ignore[union-attr]
+    before = core.reservations
+    assert [place.node for place in before[0].places] == ["b"]
+    again = core_with(*nodes, online=False)
+    again.load(
+        {task.id: msgspec.convert(msgspec.to_builtins(task), Task) for task in (*running, large, small)}, {}, 9, pieces
+    )
+    for at, node in enumerate("ab", 10):
+        again.plan(float(at))  # none is there, then one
+        again.node_state(node, NodeState.ONLINE, None, BOOT)
+    again.plan(12.0)
+    assert again.reservations == before
+    again.gpus_unseen("b")
+    again.plan(13.0)
+    assert (again.reservations, again.holds["b"].until) == (before, 1.0 + HOUR)
+
+
+def test_a_reservation_on_a_node_without_a_connection_moves_after_a_minute_and_is_nobody_elses_before() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    busy(core, 4, node="a", time_limit_s=HOUR)
+    busy(core, 4, node="b", time_limit_s=2 * HOUR)
+    large, next_one = submit(core, gpus=4), submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    core.node_state("a", NodeState.UNREACHABLE, None)
+    core.take_outcome()
+    core.plan(3.0)
+    assert [place.node for place in core.reservations[0].places] == ["a"]
+    assert WakeAt(63.0) in core.take_outcome().effects  # type: ignore[union-attr]
+    core.force(next_one.id)
+    core.woken()
+    core.plan(63.0)
+    assert [(one.task, one.places[0].node, one.since) for one in core.reservations] == [(large.id, "b", 2.0)]
 
 
 def test_a_task_that_starts_elsewhere_gives_its_reservation_back() -> None:
