@@ -280,19 +280,27 @@ LICENCE = "licence "
 @lru_cache(maxsize=1024)
 def licence(name: str) -> Resource[Cluster]:
     """The row of one licence, by the name of its resource."""
+    said = name.removeprefix(LICENCE)
     return Resource[Cluster](
         name=name,
         scope=Scope.CLUSTER,
         fields=("licences",),
-        asked=lambda task: task.licences.get(name.removeprefix(LICENCE), 0),
+        asked=lambda task: task.licences.get(said, 0),
         has=lambda cluster: cluster.has.get(name, 0),
-        unit=f"{name.removeprefix(LICENCE)} licence",
+        unit="licence",
+        counted=lambda count: Message("licences", count=count, name=said),
+        short=lambda free, has: Message("licences_free", free=free, has=has, name=said),
     )
 
 
 def is_licence(resource: str) -> bool:
     """Is this the name of a licence's resource? No node is called so."""
     return resource.startswith(LICENCE)
+
+
+def name_of(place: str) -> str | Message:
+    """What to call the place of a reservation in messages: the node, or the licence."""
+    return Message("licence", name=place.removeprefix(LICENCE)) if is_licence(place) else place
 
 
 def row_of(resource: str) -> Resource[Any]:

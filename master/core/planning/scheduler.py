@@ -16,6 +16,7 @@ import msgspec
 from master.config.settings import Settings
 from master.core.nodes.inventory import TOLD, Inventory
 from master.core.nodes.node import Node
+from master.core.nodes.resources import name_of
 from master.core.people.quotas import NO_LEDGER, Quotas
 from master.core.planning.availability import Availability, Passes, only_its_own
 from master.core.planning.elastic import NONE_ELASTIC, Elastic, Lab, Looking, Resize
@@ -378,9 +379,10 @@ def explain(
     return Wait(told, [*stops, *kept, *obstacles(demand, inventory, available.free, tasks)])
 
 
-def kept_for(node: str, hold: Hold, task_id: int) -> Message:
-    """Return the message about a reservation on a node, for the task that it is kept for, or for one in whose way it
-    is."""
+def kept_for(place: str, hold: Hold, task_id: int) -> Message:
+    """Return the message about a reservation on a node, or of a licence, for the task that it is kept for, or for one
+    in whose way it is."""
+    node = name_of(place)
     gpus, tasks = ids(hold.gpus), ids(hold.holders, FEW)
     if hold.task == task_id:
         if not hold.holders:

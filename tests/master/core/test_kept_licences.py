@@ -14,6 +14,8 @@ from tests.faults import says
 from tests.master.core.small_core import core_with, launch_of, submit
 from wire.message import Message, ids
 
+SOLVER = Message("licence", name="solver")
+
 FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4, slots=4)
 TWO_NODES = (FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4, slots=4))
 HOUR = 3600.0
@@ -51,7 +53,7 @@ def test_a_forced_task_that_lacks_a_licence_keeps_no_gpu_idle() -> None:
     assert states(forced, *others) == ["waiting", *["starting"] * 3]
     assert kept(core) == [(forced.id, {"licence solver": []})]
     after = ids([holder.id])
-    assert says(core.why_it_waits(forced), "kept_for_it", node="licence solver", gpus=ids(()), tasks=after)
+    assert says(core.why_it_waits(forced), "kept_for_it", node=SOLVER, gpus=ids(()), tasks=after)
     assert "0 of 1 solver licence" in " ".join(map(str, core.wait(forced).obstacles))
 
 
@@ -78,8 +80,8 @@ def test_of_what_is_free_and_kept_nobody_is_named_who_has_it() -> None:
     core.plan(3.0)
     why = core.why_it_waits(forced)
     assert says(why, "kept_for_it", node="a", gpus=ids(range(4)), tasks=ids([holder.id]))
-    assert says(why, "kept_for_it_free", node="licence solver", gpus=ids(()))
-    assert says(core.why_it_waits(other), "kept_for_another_free", node="licence solver", task=forced.id)
+    assert says(why, "kept_for_it_free", node=SOLVER, gpus=ids(()))
+    assert says(core.why_it_waits(other), "kept_for_another_free", node=SOLVER, task=forced.id)
 
 
 def test_a_licence_that_falls_free_is_for_whom_it_was_kept_and_then_room_is_kept_too() -> None:
@@ -93,7 +95,7 @@ def test_a_licence_that_falls_free_is_for_whom_it_was_kept_and_then_room_is_kept
     end(core, holder, 3.0)
     assert states(forced, late) == ["waiting", "waiting"], "three of its GPUs are still held"
     assert kept(core)[0][1].keys() == {"licence solver", "a"}
-    assert says(core.why_it_waits(late), "kept_for_another_until", node="licence solver", task=forced.id)
+    assert says(core.why_it_waits(late), "kept_for_another_until", node=SOLVER, task=forced.id)
     end(core, beside, 4.0)
     assert states(forced, late) == ["starting", "waiting"]
     assert kept(core) == []
@@ -123,7 +125,7 @@ def test_who_gives_it_back_before_passes() -> None:
     quick, slow = (submit(core, licences=ONE, time_limit_s=limit) for limit in (HOUR / 2, 2 * HOUR))
     core.plan(60.0)
     assert states(large, quick, slow) == ["waiting", "starting", "waiting"]
-    assert says(core.why_it_waits(large), "kept_for_it_until", node="licence solver")
+    assert says(core.why_it_waits(large), "kept_for_it_until", node=SOLVER)
 
 
 def test_what_it_does_not_need_of_them_is_for_others() -> None:
