@@ -1,6 +1,7 @@
 """Run compactions in the background: move the journal into the queue files, and old finished tasks into the history.
 
-Owns when a compaction begins, and the retry after a failure. The store owns the steps of a compaction and their order.
+Owns the moment in which a compaction begins once the store wants one, and the retry after a failure. The store owns the
+size from which on it wants one; `compaction` owns the steps and their order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Writing the queue files anew and cutting the journal, a slice at a time, while tasks go on being changed.
 
-Owns the order of those steps, which is the whole of its safety (see `Compaction`), and the temporary files. When to
-do it is the store's decision, and between two steps everything else goes on.
+Owns the order of those steps, which is the whole of its safety (see `Compaction`), and the temporary files. How large
+the journal must be for it is the store's decision (`should_compact`); `compacting` begins it. Between two steps
+everything else goes on.
 """
 
 from __future__ import annotations
