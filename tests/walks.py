@@ -13,6 +13,8 @@ CASES = int(_ASKED or (IN_CI if os.environ.get("CI") == "true" else BESIDE_WORK)
 COMPARED = CASES if _ASKED else CASES // 4
 """As many cases of what compares two ways to the same decision: each step is planned three times. `make soak` tries as
 many of them as of the others."""
+CROWDS = CASES if _ASKED else CASES // 8
+"""As many where many tasks wait for the same: such a case takes several times as long."""
 IN_TIME = pytest.mark.timeout(max(60, CASES / 10))
 """The deadline of a test that tries so many."""
 

@@ -27,7 +27,7 @@ from master.core.tasks.request import demand_of
 from master.core.tasks.task import Task
 from tests.master.core.mixed_walk import walk
 from tests.master.core.plain_planner import Decided, plain_plan
-from tests.walks import COMPARED, IN_TIME
+from tests.walks import COMPARED, CROWDS, IN_TIME
 from wire.agent import PROTOCOL
 from wire.errors import MusterError
 from wire.message import Message
@@ -261,7 +261,7 @@ STRANGER = (
 
 
 @pytest.mark.usefixtures("_compared")
-@settings(max_examples=COMPARED, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=CROWDS, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(STRANGER)
 @given(st.binary(min_size=40, max_size=160))
 def test_in_a_lab_where_many_wait_for_the_same_they_decide_so_too(text: bytes) -> None:
@@ -269,7 +269,7 @@ def test_in_a_lab_where_many_wait_for_the_same_they_decide_so_too(text: bytes) -
 
 
 @pytest.mark.usefixtures("_compared")
-@settings(max_examples=COMPARED, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=CROWDS, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(min_size=40, max_size=160),
     st.sets(st.integers(0, 5), min_size=1),
@@ -286,7 +286,7 @@ def test_where_an_owners_tasks_would_be_root_they_decide_so_too_and_none_begins_
     Crowd(text, roots, by_admin).go(look)
 
 
-@settings(max_examples=max(10, COMPARED // 2))
+@settings(max_examples=max(10, CROWDS // 2))
 @given(st.binary(min_size=40, max_size=160), st.sets(st.integers(0, 5)), st.lists(st.booleans(), max_size=20))
 def test_why_a_task_waits_is_what_looking_at_all_nodes_anew_would_tell(
     text: bytes, roots: set[int], by_admin: list[bool]
