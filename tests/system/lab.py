@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from wire.errors import UnreachableError
 
 ROOT = Path(__file__).parents[2]
 PORTS = ("monitor_port", "data_port", "train_state_port")
+STANDS_STILL = frozenset({"T", "t", "Z", "X", ""})
+"""Letters of the kernel for a process that does nothing until it is let go on, or is no more."""
 OWN_FORKS = 2
 """Children of an agent that belong to no task: its sampler, and the next task's shim, which has a child."""
 
@@ -253,6 +256,27 @@ class Lab:
     @property
     def _mark(self) -> bytes:
         return f"XDG_STATE_HOME={self.state}".encode()
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Nothing of the lab does anything meanwhile."""
+        stopped: set[int] = set()
+
+        def all_stand_still() -> bool:
+            """Whoever was forked meanwhile is stopped, too."""
+            pids = {process.pid for process in self.processes()}
+            for pid in pids - stopped:
+                signal_to(pid, signal.SIGSTOP)
+            is_new = not stopped >= pids
+            stopped.update(pids)
+            return not is_new and all(processes.state(pid) in STANDS_STILL for pid in pids)
+
+        try:
+            until("everything of the lab stands still", all_stand_still)
+            yield
+        finally:
+            for pid in stopped:
+                signal_to(pid, signal.SIGCONT)
 
     def attempts_alive(self) -> list[Process]:
         """The processes of tasks."""
