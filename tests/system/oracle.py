@@ -51,7 +51,7 @@ echo "start $MUSTER_LAUNCH_ID $MUSTER_TASK_ID $MUSTER_NODE $$ $EPOCHREALTIME $CU
     >>"$muster_disk/oracle"
 if [ "$4" = leftover ]; then setsid sleep 8 & fi
 case "$2" in
-    /*) until [ -e "$2" ]; do sleep 0.02; done ;;
+    /*) until [ -e "$2" ]; do sleep 0.1; done ;;
     *) sleep "$2" ;;
 esac
 echo "end $MUSTER_LAUNCH_ID $1 $EPOCHREALTIME" >>"$muster_disk/oracle"

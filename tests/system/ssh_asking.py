@@ -22,7 +22,7 @@ class Door:
 
     def __init__(self, lab: SshLab, name: str, code: int) -> None:
         self._path = lab.root / name
-        self.command = f"echo in; until [ -e {self._path} ]; do sleep 0.02; done; echo out; exit {code}"
+        self.command = f"echo in; until [ -e {self._path} ]; do sleep 0.1; done; echo out; exit {code}"
 
     def open(self) -> None:
         """Let it out."""

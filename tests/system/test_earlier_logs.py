@@ -49,7 +49,7 @@ def test_a_launch_that_is_sent_twice_moves_nothing_of_its_own(lab: Lab) -> None:
     lab.start("launch.after_send")
     until("the master answers", lambda: lab._answers() if lab.master and lab.master.poll() is None else False)
     with lab.client() as muster:
-        muster.submit("echo ours; until [ -e go ]; do sleep 0.02; done")
+        muster.submit("echo ours; until [ -e go ]; do sleep 0.1; done")
     lab.await_failpoint()
 
     def runs() -> bool:

@@ -32,7 +32,7 @@ def await_running(lab: Lab, task_ids: list[int]) -> None:
 def test_tasks_survive_down_and_up_with_their_exit_codes(lab: Lab) -> None:
     meanwhile, flag = lab.folder / "meanwhile", lab.folder / "go on"
     lab.folder.mkdir(exist_ok=True)
-    awaits = "until [ -e '{}' ]; do sleep 0.02; done; exit {}"
+    awaits = "until [ -e '{}' ]; do sleep 0.1; done; exit {}"
     up = lab.muster("up", "--detach")
     assert up.returncode == 0, up.stderr
     with lab.client() as client:

@@ -221,7 +221,7 @@ def test_a_disk_that_fills_up_while_tasks_run_costs_no_exit(ssh_lab: SshLab) -> 
     host.small_disk(STATE, 4 << 20)
     ssh_lab.start_trusted()
     door_path = ssh_lab.root / "door"
-    number = submit(ssh_lab, f"until [ -e {door_path} ]; do sleep 0.02; done; exit 5", host.name)
+    number = submit(ssh_lab, f"until [ -e {door_path} ]; do sleep 0.1; done; exit 5", host.name)
     until("it runs", lambda: task_of(ssh_lab, number)["state"] == "running")
     host.fill_disk(STATE)
     door_path.touch()

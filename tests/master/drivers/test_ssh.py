@@ -31,7 +31,7 @@ def test_the_agent_is_sent_started_and_found_again_with_what_it_runs(
     async def story() -> None:
         first = await site.connected(server.node())
         pid = (await first.hear("welcome"))["pid"]
-        first.launch("1.1.a", f"echo hello; until [ -e {go} ]; do sleep 0.02; done; exit 7", tmp_path)
+        first.launch("1.1.a", f"echo hello; until [ -e {go} ]; do sleep 0.1; done; exit 7", tmp_path)
         await first.hear("started", launch_id="1.1.a")
         server.end_connections()
         assert await first.end() is not None
