@@ -23,6 +23,7 @@ from master.core.tasks.attempt import AskedEnd
 from master.core.tasks.dependencies import Dependencies
 from master.core.tasks.nothing import NO_LIST
 from master.core.tasks.request import demand_of
+from master.core.tasks.shared_values import SharedValues
 from master.core.tasks.task import ENDED, HELD, QUEUED, WAITING, Task, TaskState, Wish
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import Event
@@ -65,6 +66,7 @@ class ClientEvents:
         self._quotas = quotas
         self._learned = learned
         self._tuning = tuning
+        self._values = SharedValues()
 
     def submit(
         self, drafts: list[Task], now: float, past: Mapping[int, TaskState] = NO_PAST, *, waits: bool = False
@@ -81,6 +83,7 @@ class ClientEvents:
                 if draft.after:
                     self._dependencies.check(draft, past)
                 checked = wish
+        self._values.share(drafts)
         self._file(drafts, now)
         return drafts
 

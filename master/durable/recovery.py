@@ -13,6 +13,7 @@ import msgspec
 
 from master.core.people import marks
 from master.core.tasks.records import merge_pieces, read_change
+from master.core.tasks.shared_values import SharedValues
 from master.core.tasks.task import FIRST_FOREIGN_ID, Task
 from master.durable import failpoint, published, salvage, upgrade
 from master.durable import queue_files as snapshot
@@ -76,6 +77,7 @@ class Recovery:
         self.highest_id = 0
         self.files: dict[str, published.File] = {}
         self.vouched = False
+        self._values = SharedValues()
         self._superseded: set[int] = set()
         self._published: list[published.Published] = []
         """The files that compactions which did not come to their end were about to publish, or had in part."""
@@ -250,6 +252,7 @@ class Recovery:
             change = read_change(record.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             snapshot.refuse(self.folder / JOURNAL, number, f"the record is not of this version ({error})")
+        self._values.share(change.tasks)
         self._superseded.update(self._take(image, change.tasks, newer=operator.gt))
         for gone in change.gone:
             image.tasks.pop(gone, None)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from master.core.tasks.attempt import AskedEnd, Part
+from master.core.tasks.shared_values import SharedValues
 from master.core.tasks.task import Task, TaskState
 
 
@@ -46,8 +47,11 @@ class Change(msgspec.Struct, omit_defaults=True):
         return bool(self.tasks or self.gone or self.state or self.answered)
 
 
+A_SLICE = 100
+"""So many tasks of a long list are read, and then compared, at a time."""
+
 _decode_task = msgspec.json.Decoder(Task).decode
-_decode_tasks = msgspec.json.Decoder(list[Task]).decode
+_decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_change = msgspec.json.Decoder(Change).decode
 
 
@@ -59,9 +63,17 @@ def read_task(data: bytes | msgspec.Raw) -> Task:
 
 
 def read_tasks(data: bytes) -> list[Task]:
-    """Likewise of a list of tasks."""
-    tasks = _decode_tasks(data)
-    _bring_up_all(tasks)
+    """Likewise of a list of tasks. They are made one by one, so that each copy of a value that others have, too, is
+    given up before the next one needs its room."""
+    raws = _decode_raws(data)
+    raws.reverse()
+    tasks: list[Task] = []
+    values = SharedValues()
+    while raws:
+        some = [_decode_task(raws.pop()) for _ in range(min(A_SLICE, len(raws)))]
+        _bring_up_all(some)
+        values.share(some)
+        tasks += some
     return tasks
 
 
