@@ -53,7 +53,7 @@ class Backlog:
         self.arrays: Container[int] = ()
         self._wishes: dict[Request, _Wish] = {}
         self._serial = itertools.count()
-        self._entries: dict[int, tuple[_Group, Order]] = {}
+        self._entries: dict[int, _Entry] = {}
         self._looking: set[Request] = set()
         self.apart: frozenset[int] = frozenset()
         """Tasks of which something else is to be said than of others that ask for the same."""
@@ -68,13 +68,13 @@ class Backlog:
         """File a task; filing it again (after an edit or a move) replaces the old entry."""
         group, order = self._group_for(task), order_of(task)
         group.fresh.append(order)
-        self._entries[task.id] = (group, order)
+        self._entries[task.id] = _Entry(group, order)
 
     def add_alike(self, tasks: Sequence[Task]) -> None:
         """File tasks of one owner that ask for the same, of one array if of any."""
         group, orders = self._group_for(tasks[0]), [order_of(task) for task in tasks]
         group.fresh += orders
-        self._entries.update((order.id, (group, order)) for order in orders)
+        self._entries.update((order.id, _Entry(group, order)) for order in orders)
 
     def _group_for(self, task: Task) -> _Group:
         """Return the group of a task to which something comes."""
@@ -113,12 +113,12 @@ class Backlog:
     def group_of(self, task_id: int) -> Demand | None:
         """The demand under which a task is filed."""
         entry = self._entries.get(task_id)
-        return entry[0].demand if entry else None
+        return entry.group.demand if entry else None
 
     def order(self, task_id: int) -> Order | None:
         """Where a task stands that is here."""
         entry = self._entries.get(task_id)
-        return entry[1] if entry else None
+        return entry.order if entry else None
 
     def alike(self, tasks: Iterable[Task]) -> dict[Demand | int, list[int]]:
         """The ids of the queued ones of these tasks, by their demands; of one that is not here, for it is not room on
@@ -134,7 +134,7 @@ class Backlog:
                 if task.state in QUEUED:
                     found[number] = [number]
                 continue
-            group = entry[0]
+            group = entry.group
             if group is not before:  # of neighbours many are of one batch
                 before, same = group, found.setdefault(group.demand, [])
             same.append(number)
@@ -220,7 +220,14 @@ class Backlog:
     def _is_filed(self, order: Order) -> bool:
         """Is it this very entry that holds? One that was filed again, be it with the same words, has another."""
         entry = self._entries.get(order.id)
-        return entry is not None and entry[1] is order
+        return entry is not None and entry.order is order
+
+
+class _Entry(msgspec.Struct, gc=False):
+    """Where a task is filed. As a tuple it would have twice the size, for each of a hundred thousand."""
+
+    group: _Group
+    order: Order
 
 
 _Asker: TypeAlias = "tuple[str, bool] | tuple[str, bool, str, bool, int, bool]"
