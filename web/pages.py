@@ -1,9 +1,10 @@
 """The pages: index.html for every path of theirs, and the files that it is made of.
 
-They are read once, when the console starts; what our scripts say to people is taken off then (`lean`), and what is
-worth it compressed. The modules that every page begins with are named in index.html, so that a browser asks for all of
-them at once, instead of for each when the one that imports it has come. A file is asked for by a path that holds the
-digest of all of them, and kept by browsers for a year; or by its plain name, and then looked at again each time.
+They are read once, when the console starts. A file is made smaller when it is first asked for, since that takes longer
+for all of them than the rest of a start: comments of our scripts are taken off (`lean`), and it is compressed if that
+is worth it. The modules that every page begins with are named in index.html, so that a browser asks for all of them at
+once, instead of for each when the one that imports it has come. A file is asked for by a path that holds the digest of
+all of them, and kept by browsers for a year; or by its plain name, and then looked at again each time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from wire.errors import NotFoundError
 from wire.message import Message
 
 FOLDER = Path(__file__).parent / "static"
+HOW_IT_IS_SERVED = Path(__file__).with_name("lean.py")
+"""With another one the same sources are other files."""
 OTHERS = "vendor/"
 """The folder of files that are as their authors published them."""
 KEPT_FROM_PEOPLE = frozenset({".py", ".ts"})
@@ -61,26 +64,27 @@ class Pages:
     """The files of `folder`, by their paths beneath it."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        self._files: dict[str, Served] = {}
-        whole = hashlib.sha256()
+        self._sources: dict[str, bytes] = {}
+        self._served: dict[str, Served] = {}
+        whole = hashlib.sha256(HOW_IT_IS_SERVED.read_bytes())
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if not path.is_file() or path.suffix in KEPT_FROM_PEOPLE:
                 continue
-            made = self._files[name] = _served(path, is_ours=not name.startswith(OTHERS))
-            whole.update(f"{name}\0{made.digest}\0".encode())
+            data = self._sources[name] = path.read_bytes()
+            whole.update(f"{name}\0{len(data)}\0".encode() + data)
         self._version = f"v-{whole.hexdigest()[:16]}"
-        index = self._files.get("index.html")
-        self._index = self._with_modules(index.data.decode()) if index else ""
+        index = self._sources.get("index.html")
+        self._index = self._with_modules(index.decode()) if index else ""
 
     def _with_modules(self, text: str) -> str:
         found: dict[str, None] = {}
         todo = list(BEGUN_WITH)
         while todo:
             name = todo.pop(0)
-            if name in self._files and name not in found:
+            if name in self._sources and name not in found:
                 found[name] = None
-                source = self._files[name].data.decode()
+                source = self._sources[name].decode()
                 todo += [
                     posixpath.normpath(posixpath.join(posixpath.dirname(name), one))
                     for one in _IMPORTED.findall(source)
@@ -103,7 +107,7 @@ class Pages:
         name: str = request.path_params["path"]
         version, _, rest = name.partition("/")
         is_versioned = version.startswith("v-")
-        found = self._files.get(rest if is_versioned else name)
+        found = self._find(rest if is_versioned else name)
         if found is None:
             raise NotFoundError(Message("no_page", path=request.url.path))
         is_packed = bool(found.packed) and _takes_gzip(request.headers.get("accept-encoding", ""))
@@ -118,14 +122,18 @@ class Pages:
             headers["Content-Encoding"] = "gzip"
         return Response(found.packed if is_packed else found.data, media_type=found.kind, headers=headers)
 
+    def _find(self, name: str) -> Served | None:
+        if name not in self._served and name in self._sources:
+            self._served[name] = _made(name, self._sources[name])
+        return self._served.get(name)
 
-def _served(path: Path, *, is_ours: bool) -> Served:
-    data = path.read_bytes()
-    if is_ours and path.suffix == ".js":
+
+def _made(name: str, data: bytes) -> Served:
+    if name.endswith(".js") and not name.startswith(OTHERS):
         data = lean(data.decode()).encode()
     packed = gzip.compress(data, mtime=0)
     digest = hashlib.sha256(data).hexdigest()[:32]
-    return Served(data, packed if len(packed) < len(data) else b"", digest, _type(path))
+    return Served(data, packed if len(packed) < len(data) else b"", digest, _type(name))
 
 
 def _takes_gzip(accepted: str) -> bool:
@@ -134,5 +142,5 @@ def _takes_gzip(accepted: str) -> bool:
     return any(name == "gzip" and quality not in ("0", "0.0", "0.00", "0.000") for name, _, quality in said)
 
 
-def _type(path: Path) -> str:
-    return _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+def _type(name: str) -> str:
+    return _TYPES.get(posixpath.splitext(name)[1]) or mimetypes.guess_type(name)[0] or "application/octet-stream"
