@@ -6,6 +6,9 @@ waits for a tenth of a second and longer. So objects that survived two small col
 (`gc.freeze`), and there are no full collections. Circles that become garbage after that stay in memory. Once memory has
 grown, for that reason or any other, all objects are looked through in a quiet moment.
 
+Freed memory stays with the process, between memory that is in use: a tenth after a long queue was read. The system gets
+it back after the start, and after each look through all objects (`give_back`).
+
 Owns when the interpreter collects. The interpreter decides which objects are garbage.
 """
 
@@ -16,6 +19,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,9 @@ log = logging.getLogger("muster.garbage")
 
 MIDDLE = 1
 """The generation of the collections that see what the last few hundred things left behind; behind it is all else."""
-LOOK_S = 60.0
+FIRST_S, LOOK_S = 5.0, 60.0
+LARGE = 100 << 20
+"""Bytes of a process that may have a tenth of it to give back."""
 QUIET_S, QUIET_TURNS = 1.0, 20
 """A moment is quiet if the loop has made no more turns in it."""
 PATIENCE = 60
@@ -37,12 +43,26 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def give_back() -> None:
+    """Give the system the memory back that is free. It takes a millisecond."""
+    import ctypes  # noqa: PLC0415  (it takes five to load, and most masters are small)
+
+    with suppress(AttributeError):  # a C library other than GNU's
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class Garbage:
     """The collections of this process. `turns`: how many turns the loop has made; `memory`: bytes."""
 
-    def __init__(self, turns: Callable[[], int], memory: Callable[[], int] = resident_bytes) -> None:
+    def __init__(
+        self,
+        turns: Callable[[], int],
+        memory: Callable[[], int] = resident_bytes,
+        give: Callable[[], None] = give_back,
+    ) -> None:
         self._turns = turns
         self._memory = memory
+        self._give = give
         self._most = 0
         self._turns_then = 0
         self._patience = PATIENCE
@@ -54,7 +74,7 @@ class Garbage:
         gc.callbacks.append(self._collected)
         gc.enable()
         self._remember()
-        self._next = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        self._next = asyncio.get_running_loop().call_later(FIRST_S, self._look_first)
 
     def stop(self) -> None:
         """Let the interpreter do as it pleases."""
@@ -67,6 +87,7 @@ class Garbage:
         """How many objects were garbage."""
         gc.unfreeze()
         found = gc.collect()
+        self._give()
         self._remember()
         return found
 
@@ -79,6 +100,11 @@ class Garbage:
         memory = self._memory()
         self._most = memory + max(LEAST_GROWTH, memory // 2)
         self._patience = PATIENCE
+
+    def _look_first(self) -> None:
+        if self._memory() > LARGE:
+            self._give()
+        self._next = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()

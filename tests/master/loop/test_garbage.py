@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from master.loop import garbage
-from master.loop.garbage import LEAST_GROWTH, PATIENCE, QUIET_TURNS, Garbage, resident_bytes
+from master.loop.garbage import LARGE, LEAST_GROWTH, PATIENCE, QUIET_TURNS, Garbage, give_back, resident_bytes
 from tests.waiting import run_story, settled
 
 FEW = 10 << 20
@@ -31,8 +31,17 @@ class Lab:
         self.memory = FEW
         self.busy = 0
         self.looks = 0
+        self.given_back = 0
         self._turns = 0
-        self.garbage = Garbage(self._turned, lambda: self.memory)
+        self.asked = 0
+        self.garbage = Garbage(self._turned, self._resident, self._give)
+
+    def _resident(self) -> int:
+        self.asked += 1
+        return self.memory
+
+    def _give(self) -> None:
+        self.given_back += 1
 
     def _turned(self) -> int:
         self.looks += 1
@@ -42,6 +51,7 @@ class Lab:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(garbage, "FIRST_S", 0.001)
     monkeypatch.setattr(garbage, "LOOK_S", 0.001)
     monkeypatch.setattr(garbage, "QUIET_S", 0.001)
     before = list(gc.callbacks)
@@ -132,3 +142,33 @@ def test_growth_that_is_no_garbage_is_not_looked_through_again_and_again() -> No
 
 def test_memory_is_told_in_bytes() -> None:
     assert 1 << 20 < resident_bytes() < 1 << 40
+
+
+def test_what_is_free_after_the_start_goes_back_to_the_system_once_and_after_each_look_through_all() -> None:
+    async def story(lab: Lab) -> None:
+        lab.memory = LARGE + 1
+        await settled(lambda: lab.given_back == 1, "it is given back")
+        await asyncio.sleep(0.02)
+        assert lab.given_back == 1
+        lab.memory += LEAST_GROWTH + 1
+        await settled(lambda: lab.given_back == 2, "it is given back")
+
+    told(story)
+
+
+def test_a_small_master_gives_nothing_back() -> None:
+    async def story(lab: Lab) -> None:
+        await settled(lambda: lab.asked > 2, "it was looked at")
+        assert lab.given_back == 0
+
+    told(story)
+
+
+def test_memory_that_is_free_can_be_given_back() -> None:
+    before = resident_bytes()
+    kept = [bytes(600) for _ in range(50_000)]  # the C library's, for the interpreter keeps smaller ones itself
+    last = [bytes(600)]
+    kept.clear()
+    give_back()
+    assert resident_bytes() < before + (20 << 20)
+    assert last
