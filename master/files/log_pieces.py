@@ -36,6 +36,10 @@ class Piece(NamedTuple):
 class Source(Protocol):
     """Reads logs, with somebody's rights."""
 
+    @property
+    def account(self) -> str:
+        """The account that has these rights, "" for this process itself."""
+
     def read(self, path: str, where: Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
         """See the function `read`."""
 
@@ -45,6 +49,8 @@ class Source(Protocol):
 
 class LogsHere:
     """With the rights of this process."""
+
+    account = ""
 
     def read(self, path: str, where: Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
         """As the function."""

@@ -53,7 +53,9 @@ class LogReader:
         """Read from `offset` (negative: from the end). A log that does not exist yet is empty. `where`: which log it
         may be; `source`: with whose rights. Raises ConflictError, ForbiddenError, StorageError."""
         return await self.threads.call(
-            _storage(path), lambda _tick: source.read(path, where, offset, limit, collapsed=collapsed)
+            _storage(path),
+            lambda _tick: source.read(path, where, offset, limit, collapsed=collapsed),
+            source.account,
         )
 
     async def search(self, path: str, ask: Ask, where: Where, source: Source = HERE, *, user: str) -> Found:
@@ -65,7 +67,7 @@ class LogReader:
             return source.read(path, where, offset, limit, collapsed=False)
 
         def step() -> Coroutine[Any, Any, Found]:
-            return self._searching.call(_storage(path), lambda tick: search(read, ask, tick))
+            return self._searching.call(_storage(path), lambda tick: search(read, ask, tick), source.account)
 
         return await self.turns.run(user, step)
 
@@ -104,7 +106,11 @@ class LogReader:
         try:
             while waiters := self._waiting.get(path):
                 source = next(iter(waiters)).source
-                size = await self.threads.call(_storage(path), lambda _tick, source=source: source.size(path))  # type: ignore[misc]
+                size = await self.threads.call(
+                    _storage(path),
+                    lambda _tick, source=source: source.size(path),  # type: ignore[misc]
+                    source.account,
+                )
                 for waiter in waiters:
                     if waiter.size != size:
                         waiter.woken.set()

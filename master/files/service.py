@@ -40,6 +40,8 @@ class Seen(msgspec.Struct, frozen=True):
 
     jail: Jail
     uploads: Uploads
+    account: str = ""
+    """With whose rights; "": with the master's."""
 
 
 class Files:
@@ -91,13 +93,14 @@ class Files:
         jail = self.jail.seen_by(sight)
         return Seen(jail, self.uploads.seen_by(jail))
 
-    async def call(self, path: str, work: Callable[[], T]) -> T:
-        """Run something quick that touches `path`. Raises MusterError: its own, or that the storage hangs."""
-        return await self.quick.call(self._storage(path), lambda _tick: work())
+    async def call(self, path: str, work: Callable[[], T], account: str = "") -> T:
+        """Run something quick that touches `path`. `account`: with whose rights, "" for the master's. Raises
+        MusterError: its own, or that the storage hangs."""
+        return await self.quick.call(self._storage(path), lambda _tick: work(), account)
 
-    async def call_long(self, path: str, work: Callable[[Tick], T]) -> T:
-        """Run something that may take hours and shows that it goes on by calling its argument."""
-        return await self.long.call(self._storage(path), work)
+    async def call_long(self, path: str, work: Callable[[Tick], T], account: str = "") -> T:
+        """Run something that may take hours and shows that it goes on by calling its argument. `account`: as above."""
+        return await self.long.call(self._storage(path), work, account)
 
     def sweep(self) -> None:
         """Now and then, remove abandoned drafts. Called at every change; waits for nothing."""

@@ -4,16 +4,20 @@ A hung NFS holds a thread until it answers, perhaps never. So there are few thre
 is told after `patience_s` without a sign of life, had in stretches of time in which this process ran; and once STUCK of
 them hang, further calls to it are refused at once. The threads are daemons: they keep no master from ending. Owns the
 waiting; what is called is others' business.
+
+A call with the rights of a user's account (`account`) may hang because that account wants it: it may stop the process
+that does it, or mount what never answers. So an account takes few threads, whatever storages it names, and of those
+that hang only one counts for the others who want something of the same storage.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from master.loop.kept_threads import KeptThreads
 from wire.errors import LimitError, StorageError
@@ -31,6 +35,13 @@ STRETCHES = 6
 """The patience is had in so many parts: what stops all of this machine for a while takes one of them only."""
 
 
+class _Queue(NamedTuple):
+    """Those who wait for the same threads: for a storage, or for what an account may have."""
+
+    key: str
+    account: str = ""
+
+
 class Threads:
     """Threads for blocking calls, in one asyncio loop. `patience_s`: how long a call may show no sign of life."""
 
@@ -38,32 +49,35 @@ class Threads:
         self.patience_s = patience_s
         self.kept = KeptThreads("files", TOTAL)
         self._per_key = per_key
-        self._slots: dict[str, asyncio.Semaphore] = {}
-        self._callers: Counter[str] = Counter()
-        """The calls that wait for a thread or have one; `_stuck` are the threads that hang."""
+        self._slots: dict[_Queue, asyncio.Semaphore] = {}
+        self._callers: Counter[_Queue] = Counter()
+        """The calls that wait for a thread or have one."""
         self.running: Counter[str] = Counter()
         """The threads that work, or hang, by storage."""
-        self._stuck: Counter[str] = Counter()
+        self._stuck: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """The threads that hang, by storage and account."""
 
-    async def call(self, key: str, work: Callable[[Tick], T]) -> T:
+    async def call(self, key: str, work: Callable[[Tick], T], account: str = "") -> T:
         """Run `work` in a thread and give its result; it calls its argument to show that it goes on.
 
-        `key` is the storage, as people know it. Raises StorageError when it hangs, LimitError when too much waits.
+        `key` is the storage, as people know it; `account`: with whose rights that is done, "" for the master's. Raises
+        StorageError when it hangs, LimitError when too much waits.
         """
-        self._check(key)
-        slot = self._slots.setdefault(key, asyncio.Semaphore(self._per_key))
-        self._callers[key] += 1
+        self._check(key, account)
+        queue = _Queue("", account) if account else _Queue(key)
+        slot = self._slots.setdefault(queue, asyncio.Semaphore(self._per_key))
+        self._callers[queue] += 1
         try:
             await self._acquire(key, slot)
         except BaseException:
-            self._left(key)
+            self._left(queue)
             raise
         try:
-            self._check(key)
-            call = _Call(self, key, work, slot)
+            self._check(key, account)
+            call = _Call(self, key, account, work, slot)
         except BaseException:
             slot.release()
-            self._left(key)
+            self._left(queue)
             raise
         self.running[key] += 1
         return await call.future
@@ -78,29 +92,38 @@ class Threads:
     @property
     def storages(self) -> list[str]:
         """All of which something is kept: those that somebody uses now."""
-        return list(self._slots)
+        return list({*self.running, *self._stuck, *(queue.key for queue in self._slots if queue.key)})
 
-    def got_stuck(self, key: str) -> StorageError:
+    def got_stuck(self, key: str, account: str) -> StorageError:
         """A call shows no sign of life; what to tell who waits for it."""
-        self._stuck[key] += 1
+        self._stuck[key][account] += 1
         return StorageError(Message("storage_slow", where=key, seconds=self.patience_s))
 
-    def ended(self, key: str, *, was_stuck: bool) -> None:
+    def ended(self, key: str, account: str, *, was_stuck: bool) -> None:
         """A thread is done, perhaps long after anybody waited for it."""
         self.running[key] -= 1
-        self._stuck[key] -= was_stuck
-        self._left(key)
+        if not self.running[key]:
+            del self.running[key]
+        if was_stuck:
+            self._stuck[key][account] -= 1
+            self._stuck[key] += Counter()  # without those that are none
+            if not self._stuck[key]:
+                del self._stuck[key]
+        self._left(_Queue("", account) if account else _Queue(key))
 
-    def _left(self, key: str) -> None:
-        """A caller is done. Of a storage that nobody uses nothing is kept: logs may lie anywhere."""
-        self._callers[key] -= 1
-        if not self._callers[key]:
-            for book in (self.running, self._stuck, self._callers, self._slots):
-                book.pop(key, None)
+    def _left(self, queue: _Queue) -> None:
+        """A caller is done. Of what nobody uses nothing is kept: logs may lie anywhere."""
+        self._callers[queue] -= 1
+        if not self._callers[queue]:
+            del self._callers[queue], self._slots[queue]
 
-    def _check(self, key: str) -> None:
-        if self._stuck[key] >= STUCK:
-            raise StorageError(Message("storage_hangs", where=key, count=self._stuck[key]))
+    def _check(self, key: str, account: str) -> None:
+        stuck = self._stuck.get(key)
+        if stuck is not None:
+            own = stuck[account]
+            others = sum(1 if name else count for name, count in stuck.items() if name != account)
+            if own + others >= STUCK:
+                raise StorageError(Message("storage_hangs", where=key, count=own + others))
         if self.running.total() >= TOTAL:
             raise LimitError(Message("file_operations", where=key, most=TOTAL))
 
@@ -108,9 +131,12 @@ class Threads:
 class _Call(Generic[T]):
     """One call in its thread. `future` gets what it gives."""
 
-    def __init__(self, threads: Threads, key: str, work: Callable[[Tick], T], slot: asyncio.Semaphore) -> None:
+    def __init__(
+        self, threads: Threads, key: str, account: str, work: Callable[[Tick], T], slot: asyncio.Semaphore
+    ) -> None:
         self._threads = threads
         self._key = key
+        self._account = account
         self._work = work
         self._slot = slot
         self._loop = asyncio.get_running_loop()
@@ -136,7 +162,7 @@ class _Call(Generic[T]):
 
     def _settle(self, result: Any, error: Exception | None) -> None:
         self._look_at.cancel()
-        self._threads.ended(self._key, was_stuck=self._stuck)
+        self._threads.ended(self._key, self._account, was_stuck=self._stuck)
         self._slot.release()
         if self.future.done():
             return
@@ -155,6 +181,6 @@ class _Call(Generic[T]):
             self._look_later()
             return
         self._stuck = True
-        error = self._threads.got_stuck(self._key)
+        error = self._threads.got_stuck(self._key, self._account)
         if not self.future.done():
             self.future.set_exception(error)

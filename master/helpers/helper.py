@@ -14,17 +14,20 @@ from master.helpers.frames import CALL, Begins, BrokenError, Call, Done, Failed,
 from wire.errors import StorageError
 from wire.message import Message
 
+PATIENCE_S = 20.0
+
 
 class GoneError(Exception):
     """It has ended, and nothing was begun."""
 
 
 class Helper:
-    """`control`: where it takes calls."""
+    """`control`: where it takes calls; `patience_s`: so long it may take to take one."""
 
-    def __init__(self, account: str, control: socket.socket) -> None:
+    def __init__(self, account: str, control: socket.socket, patience_s: float = PATIENCE_S) -> None:
         self.account = account
         self._control = control
+        self._patience_s = patience_s
 
     def call(self, call: Call, drafts: Drafts, tick: Goes) -> msgspec.Raw:
         """Have it done, and wait; what it takes for drafts is noted in `drafts`. Raises GoneError, MusterError."""
@@ -35,11 +38,15 @@ class Helper:
                     socket.send_fds(self._control, [CALL], [theirs.fileno()])
                 except OSError:
                     raise GoneError from None
+            ours.settimeout(self._patience_s)
             try:
                 send(ours, call)
                 receive(ours, Tick)
+            except TimeoutError:  # its account stopped it: a second one would take a second place
+                raise StorageError(Message("helper_silent", account=self.account, seconds=self._patience_s)) from None
             except (BrokenError, OSError):
                 raise GoneError from None
+            ours.settimeout(None)
             try:
                 return self._hear(ours, drafts, tick)
             except (BrokenError, OSError) as error:

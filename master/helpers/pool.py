@@ -19,7 +19,8 @@ from wire.errors import ForbiddenError, LimitError, StorageError
 from wire.message import Message
 
 MOST, MOST_BY_AGENT = 32, 12
-"""Processes; where an agent starts them, they take as many of its 16 places for probes."""
+"""Processes; where an agent starts them, they take as many of its 24 places for probes (16 in earlier
+versions), of which users have eight."""
 SETTLED_S = 1.0
 """So long at least one stays for its account: where many more people follow logs than there are places, they take turns
 by the second and not by the call, each of which would cost a start."""

@@ -35,8 +35,8 @@ class As:
     with, as the master, where the account may not; None: it is refused."""
 
     def __init__(self, pool: Pool, account: str, who: Who, drafts: Drafts, or_else: Bench | None = None) -> None:
+        self.account = account
         self._pool = pool
-        self._account = account
         self._who = who
         self._drafts = drafts
         self._or_else = or_else
@@ -45,7 +45,7 @@ class As:
         """Return the result of an operation. Raises MusterError."""
         call = Call(op, self._who, args, [Place.of(place) for place in needed])
         try:
-            result = self._pool.call(self._account, call, self._drafts, tick)
+            result = self._pool.call(self.account, call, self._drafts, tick)
         except ForbiddenError as error:
             if self._or_else is None or error.key not in NOT_AS_HIM:
                 raise
@@ -53,7 +53,7 @@ class As:
         try:
             return msgspec.msgpack.decode(result, type=OPERATIONS[op].result)
         except (msgspec.DecodeError, ValueError) as error:
-            raise StorageError(Message("helper_ended", account=self._account, said=str(error))) from None
+            raise StorageError(Message("helper_ended", account=self.account, said=str(error))) from None
 
 
 class JailAs:
@@ -150,11 +150,12 @@ class SeenAs(msgspec.Struct, frozen=True):
 
     jail: JailAs
     uploads: UploadsAs
+    account: str
 
     @classmethod
     def of(cls, someone: As) -> SeenAs:
         """As the account of this one."""
-        return cls(JailAs(someone), UploadsAs(someone))
+        return cls(JailAs(someone), UploadsAs(someone), someone.account)
 
 
 class LogsAs:
@@ -162,6 +163,12 @@ class LogsAs:
 
     def __init__(self, someone: As) -> None:
         self._ask = someone.ask
+        self._account = someone.account
+
+    @property
+    def account(self) -> str:
+        """With whose rights."""
+        return self._account
 
     def read(self, path: str, where: log_pieces.Where, offset: int, limit: int, *, collapsed: bool) -> log_pieces.Piece:
         """As `log_pieces.read`; whose what is, the account's `Who` says."""

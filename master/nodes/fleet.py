@@ -8,7 +8,7 @@ go to the agent of the account that they are for.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -21,6 +21,7 @@ from master.core.outcome import Move
 from master.core.people.run_as import WouldBeRootError, account_on
 from master.engine.engine import Engine
 from master.nodes.agent_control import AgentControl
+from master.nodes.askers import Askers
 from master.nodes.host_keys import HostKeys
 from master.nodes.leaving import LeavingNodes
 from master.nodes.link_making import LinkMaker, set_cordon
@@ -65,6 +66,7 @@ class Fleet:
         self._gone: set[str] = set()
         """The members that are not in the registry any more."""
         self.failed = self._members.failed
+        self._askers = Askers()
         self.agents = AgentControl(engine, self._members)
         self.host_keys = HostKeys(self._members)
         engine.observers.append(self)
@@ -193,20 +195,26 @@ class Fleet:
         timeout_s: float = 10.0,
         output_limit: int = OUTPUT_LIMIT,
         run_as: str | None = None,
+        asker: str = "",
     ) -> wire.Probed:
         """Run a short command on a node (see `Questions.ask`); `run_as`: as this account, where the agent can become
-        others. Raises NotFoundError, NodeUnreachableError."""
+        others; `asker`: the user who asks, as the rates count them, "" for the master. Raises LimitError,
+        NotFoundError, NodeUnreachableError."""
         login = self._engine.core.node(node).accounts.of_account(run_as)
         link = await self._members.of(node).link_of(login)
-        return await link.questions.ask(
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            timeout_s=timeout_s,
-            output_limit=output_limit,
-            run_as=self._as_account(node, run_as) if login == OWN else None,
-        )
+
+        def question() -> Awaitable[wire.Probed]:
+            return link.questions.ask(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                timeout_s=timeout_s,
+                output_limit=output_limit,
+                run_as=self._as_account(node, run_as) if login == OWN else None,
+            )
+
+        return await (self._askers.ask(node, asker, question) if asker else question())
 
     def _as_account(self, node: str, account: str | None) -> wire.RunAs | None:
         try:

@@ -126,6 +126,7 @@ async def _probe(context: Context, node: str, argv: list[str], limit_s: float) -
         timeout_s=limit_s,
         output_limit=environments.OUTPUT_LIMIT,
         run_as=context.master.run_as(context.user),  # activating an environment runs its owner's code
+        asker=context.caller.counted_as,
     )
 
 

@@ -169,19 +169,23 @@ async def roots(context: Context, _params: Nothing) -> Roots:
 async def list_folder(context: Context, params: List) -> Listing:
     """List the entries of a folder, in the order of names."""
     files, seen = context.master.files, _seen(context)
-    return await files.call(params.path, lambda: seen.jail.list(params.path, after=params.after, limit=params.limit))
+    return await files.call(
+        params.path, lambda: seen.jail.list(params.path, after=params.after, limit=params.limit), seen.account
+    )
 
 
 async def stat(context: Context, params: One) -> Entry:
     """Return the entry that a path leads to."""
     files, seen = context.master.files, _seen(context)
-    return await files.call(params.path, lambda: seen.jail.stat(params.path))
+    return await files.call(params.path, lambda: seen.jail.stat(params.path), seen.account)
 
 
 async def read(context: Context, params: Read) -> Piece:
     """Read a piece of a file."""
     files, seen = context.master.files, _seen(context)
-    return await files.call(params.path, lambda: seen.jail.read_piece(params.path, params.offset, params.limit))
+    return await files.call(
+        params.path, lambda: seen.jail.read_piece(params.path, params.offset, params.limit), seen.account
+    )
 
 
 async def write(context: Context, params: Write) -> Written:
@@ -192,13 +196,15 @@ async def write(context: Context, params: Write) -> Written:
         lambda: seen.jail.write(
             params.path, params.content, overwrite=params.overwrite, create=params.create, mode=params.mode
         ),
+        seen.account,
     )
     return Written(len(params.content))
 
 
 async def make(context: Context, params: Make) -> Done:
     """Make a folder or an empty file."""
-    jail = _seen(context).jail
+    seen = _seen(context)
+    jail = seen.jail
 
     def work() -> None:
         if params.kind == "file":
@@ -208,7 +214,7 @@ async def make(context: Context, params: Make) -> Done:
         else:
             jail.make_folder(params.path, parents=params.parents)
 
-    await context.master.files.call(params.path, work)
+    await context.master.files.call(params.path, work, seen.account)
     return Done()
 
 
@@ -220,6 +226,7 @@ async def move(context: Context, params: Transfer) -> Done:
     await files.call_long(
         params.source,
         lambda tick: seen.jail.move(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
+        seen.account,
     )
     return Done()
 
@@ -232,6 +239,7 @@ async def copy(context: Context, params: Transfer) -> Tally:
     return await files.call_long(
         params.source,
         lambda tick: seen.jail.copy(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
+        seen.account,
     )
 
 
@@ -240,7 +248,9 @@ async def delete(context: Context, params: Delete) -> Deleted:
     files, seen = context.master.files, _seen(context)
     needed = needed_by_tasks(context)
     gone = await files.call_long(
-        params.path, lambda tick: seen.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed)
+        params.path,
+        lambda tick: seen.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed),
+        seen.account,
     )
     return Deleted(gone)
 
@@ -254,6 +264,7 @@ async def upload_begin(context: Context, params: UploadBegin) -> Begun:
         lambda: seen.uploads.begin(
             params.path, params.size, overwrite=params.overwrite, upload=params.upload, mode=params.mode
         ),
+        seen.account,
     )
 
 
@@ -263,6 +274,7 @@ async def upload_piece(context: Context, params: UploadPiece) -> Received:
     received = await files.call(
         params.path,
         lambda: seen.uploads.piece(params.path, params.upload, params.offset, params.content),
+        seen.account,
     )
     return Received(received)
 
@@ -273,11 +285,12 @@ async def upload_commit(context: Context, params: UploadCommit) -> Entry:
     return await files.call(
         params.path,
         lambda: seen.uploads.commit(params.path, params.upload, params.size, overwrite=params.overwrite),
+        seen.account,
     )
 
 
 async def upload_cancel(context: Context, params: UploadCancel) -> Done:
     """Forget an upload."""
     files, seen = context.master.files, _seen(context)
-    await files.call(params.path, lambda: seen.uploads.cancel(params.path, params.upload))
+    await files.call(params.path, lambda: seen.uploads.cancel(params.path, params.upload), seen.account)
     return Done()

@@ -240,6 +240,7 @@ async def _asked(context: Context, node: str, wants: list[Want], account: str | 
         env=context.master.config.task_env,
         timeout_s=PATIENCE_S,
         run_as=account,
+        asker=context.caller.counted_as,
     )
     found = place_question.read_answer(wants, answer["output"])
     if found is None:

@@ -90,8 +90,10 @@ class NodeLinks(Protocol):
         timeout_s: float = ...,
         output_limit: int = ...,
         run_as: str | None = ...,
+        asker: str = ...,
     ) -> Probed:
-        """Run a short command on a node, as an account of it. Raises NotFoundError, NodeUnreachableError."""
+        """Run a short command on a node, as an account of it, for who asks. Raises LimitError, NotFoundError,
+        NodeUnreachableError."""
 
 
 class Pack(Protocol):

@@ -229,6 +229,9 @@ ERRORS: dict[str, str] = {
     "driver_without_key": "node {node} has the driver `{driver}`: it has no host key to trust",
     "not_connected": "node {node} is not connected; `muster nodes` says why",
     "node_did_not_answer": "node {node} did not answer within {seconds:.0f} s",
+    "node_asked_much": (
+        "node {node} is asked {most} questions of yours already, or many of others: try again when one is answered"
+    ),
     "question_broken": "node {node}: {said}",
     "node_is_there": "there is a node {node!r} already: change it with `muster node edit`",
     "node_keeps_its_name": "a node keeps its name, tasks go by it: add another node and remove this one",

@@ -24,6 +24,10 @@ FILES: dict[str, str] = {
         "an admin"
     ),
     "helper_ended": "what works with the rights of {account} has ended ({said}); look whether it is done, or ask again",
+    "helper_silent": (
+        "what works with the rights of {account} on the master's machine has not answered for {seconds:g} s: did the "
+        "account stop it? It ends with `pkill -KILL -u {account} -f master.helpers` there"
+    ),
     "helper_no_agent": (
         "files and logs are touched with the rights of {account}, by the agent of root's on the master's machine, "
         "which is not connected now: see `muster nodes`"

@@ -20,7 +20,7 @@ from .login import Answer
 from .logins import Logins
 from .probe import GIVE_UP_S, Probe
 
-MAX_PROBES = 16
+MAX_PROBES = 24
 PATIENCE_S = GIVE_UP_S + 4.0
 """Beyond a probe's own time; then its fork is killed, and the answer is ours."""
 Message = Dict[str, Any]

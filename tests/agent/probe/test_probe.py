@@ -149,7 +149,7 @@ def test_several_run_at_once_and_launches_do_not_wait_for_them(node: Node, tmp_p
     for number in range(MAX_PROBES):
         link.ask(f"p{number}", ["/bin/bash", "-c", f"until [ -e {gate} ]; do sleep 0.05; done; echo {number}"])
     link.ask("one more", ["/bin/true"])
-    assert "16 probes run on this node already" in link.answer("one more")["error"]
+    assert "24 probes run on this node already" in link.answer("one more")["error"]
     assert node.run(link, "t1", "exit 3")["code"] == 3
     gate.touch()
     answers = {message["probe_id"]: message for message in (link.read() for _ in range(MAX_PROBES))}

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from master.helpers.frames import Place, Setup
-from master.helpers.helper import Helper
+from master.helpers.helper import PATIENCE_S, Helper
 from master.helpers.starting import greet
 from wire.errors import ForbiddenError
 from wire.message import Message
@@ -45,12 +45,16 @@ def setup_of(root: Path, needed: tuple[Place, ...] = ()) -> Setup:
 
 
 class Spawned:
-    """Starts them, but for accounts that are not there. `idle_s`: after so long without a call they end."""
+    """Starts them, but for accounts that are not there. `idle_s`: after so long without a call they end;
+    `patience_s`: so long they may take to take one."""
 
-    def __init__(self, setup: Setup, *, idle_s: float = 30.0, missing: str = "dave") -> None:
+    def __init__(
+        self, setup: Setup, *, idle_s: float = 30.0, missing: str = "dave", patience_s: float = PATIENCE_S
+    ) -> None:
         self._setup = setup
         self._idle_s = idle_s
         self._missing = missing
+        self._patience_s = patience_s
         self.started: list[str] = []
         self.running: list[subprocess.Popen[bytes]] = []
 
@@ -66,7 +70,7 @@ class Spawned:
             process = subprocess.Popen(words, pass_fds=[number], stderr=subprocess.PIPE)
         self.running.append(process)
         greet(control, account, self._setup)
-        return Helper(account, control)
+        return Helper(account, control, self._patience_s)
 
     def close(self) -> str:
         """Wait for the end of all; what they complained of."""

@@ -289,6 +289,7 @@ def test_where_tasks_run_as_their_owners_a_node_looks_as_he_and_nobody_else_does
                 assert [(one["node"], one["wants"], one["run_as"]) for one in asked] == [
                     ("a", ["program", path], "ann")
                 ]
+                assert asked[0]["asker"] == "ann"  # who asks much waits for their own answers
                 assert await keys(peer, command=["/its/own"]) == []
                 master.engine.event(lambda: master.core.node_state("a", NodeState.UNREACHABLE, "gone"))
                 assert await keys(peer, command=[path]) == []

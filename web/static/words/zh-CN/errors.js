@@ -121,6 +121,7 @@ export const WORDS = {
   node_left: "节点 {node} 已不在登记表中；其任务结束前仍占用 GPU",
   driver_without_key: "节点 {node} 的驱动是 `{driver}`：没有需要信任的主机密钥",
   not_connected: "节点 {node} 没有连接；原因见 `muster nodes`",
+  node_asked_much: "节点 {node} 正在回答您的 {most} 个问题，或别人的许多问题：请等其中一个答复之后再试",
   node_did_not_answer: "节点 {node} 在 {seconds:.0f} 秒内没有应答",
   question_broken: "节点 {node}：{said}",
   node_is_there: "节点 {node!r} 已存在：用 `muster node edit` 更改",

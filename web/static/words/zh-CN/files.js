@@ -17,6 +17,7 @@ export const WORDS = {
   no_permission: "{path}：账户 {user} 无权这样做；请在主控机上查看 `ls -ld`",
   no_account_here: "这里的文件和日志须以 {account} 自己的权限访问：{said}",
   helper_failed: "无法以 {account} 的权限在主控机上启动程序：{said}；请再试，仍不行请联系管理者",
+  helper_silent: "以 {account} 的权限在主控的机器上工作的程序 {seconds:g} 秒没有应答：是该账户停住了它吗？在那里用 `pkill -KILL -u {account} -f master.helpers` 结束它",
   helper_ended: "以 {account} 的权限工作的程序已结束（{said}）；请查看是否完成，或再试一次",
   helper_no_agent: "文件和日志由主控机上 root 的代理以 {account} 的权限访问，而它现在没有连接：见 `muster nodes`",
   helpers_busy: "正同时处理 {most} 个人的文件，已达上限；请再试",
