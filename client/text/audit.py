@@ -22,6 +22,8 @@ def audit_table(entries: list[AuditEntry], room: int | None) -> str:
 def _row(entry: AuditEntry) -> list[str]:
     left_out = entry.get("left_out")
     nobody, target = ("-", entry["target"]) if left_out is None else ("", f"{left_out:,} left out")
+    if left_out is not None and entry["result"] == "ok":
+        target = f"{left_out:,} calls: {entry['target']}"
     return [
         moment(entry["at"]),
         harmless(entry["user"] or nobody) + (f" (task {entry['task']})" if entry.get("task") else ""),

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from master.callers.addresses import origin
+from master.people.audit_busy import BusyUsers, Who
 from master.people.audit_file import AuditFile, lines_backwards
 from master.people.tokens import redacted
 from wire.harmless import harmless
@@ -47,7 +48,8 @@ class AuditEntry(msgspec.Struct, frozen=True):
     """A line of the audit log: `at` (seconds since the epoch), who (`user`, null where nobody knows) called from where
     (`from`, `via`) which `verb` about what (`target`: ids, a name or a path), and the `result`: `ok`, or the code of
     the error. `left` means that the caller did not wait for it. `task`: the task that called, with its token.
-    `left_out`: so many calls that were refused, or could not be written (`not_written`), have no line of their own."""
+    `left_out`: so many calls that were refused, or could not be written (`not_written`), have no line of their own;
+    with `ok`: the line is of so many calls of a user who made very many in a minute, and `target` tells the first."""
 
     at: float
     user: str | None
@@ -88,7 +90,7 @@ class _Pending:
 
     __slots__ = ("after", "at", "first", "runs", "text", "who")
 
-    def __init__(self, at: float, who: tuple[str | None, str, str, str, str, int], target: int | str) -> None:
+    def __init__(self, at: float, who: Who, target: int | str) -> None:
         self.at = at
         self.who = who
         self.runs: list[tuple[int, int]] = []
@@ -126,6 +128,7 @@ class AuditLog:
         self._next: asyncio.TimerHandle | None = None
         self._refused: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
+        self._busy = BusyUsers()
         self._window: asyncio.TimerHandle | None = None
         self._lost = 0
         self._told = False
@@ -139,7 +142,7 @@ class AuditLog:
     ) -> None:
         """Note a call that is over. `target`: an id, or ids, a name or a path as text; `result`: OK or the error's
         code; `task`: that called. Never raises, and never waits."""
-        who = (user, address, via, verb, result, task)
+        who = Who(user, address, via, verb, result, task)
         lines = self._lines
         if lines and (last := lines[-1]).who == who and type(target) is int and last.after:
             if target == last.after:
@@ -147,7 +150,7 @@ class AuditLog:
             elif last.leap(target) > _MOST_RUNS:
                 self.flush()
             return
-        if result == OK or self._is_listed(origin(address)):
+        if self._has_line(who, target):
             lines.append(_Pending(self._clock(), who, target))
             self._size += _LINE + (0 if isinstance(target, int) else len(target))
         if self._size > HELD or (lines and not lines[-1].after):
@@ -190,12 +193,15 @@ class AuditLog:
         else:
             self._lost = 0
 
-    # -- refused calls ----------------------------------------------------------------------------------------
+    # -- calls without a line of their own --------------------------------------------------------------------
+
+    def _has_line(self, who: Who, target: int | str) -> bool:
+        if self._window is None:
+            self._window = asyncio.get_running_loop().call_later(WINDOW_S, self._sum_up)
+        return not self._busy.joins(who, target) if who.result == OK else self._is_listed(origin(who.address))
 
     def _is_listed(self, origin_: str) -> bool:
         """Whether a refused call has a line; else it is counted."""
-        if self._window is None:
-            self._window = asyncio.get_running_loop().call_later(WINDOW_S, self._sum_up)
         if self._refused[origin_] < LISTED and self._refused.total() < LISTED_OF_ALL:
             self._refused[origin_] += 1
             return True
@@ -204,17 +210,21 @@ class AuditLog:
         return False
 
     def _sum_up(self) -> None:
-        """The time is over: tell how many refused calls have no line, and begin anew."""
+        """The time is over: tell of the calls without a line of their own, and begin anew."""
         if self._window is not None:
             self._window.cancel()
             self._window = None
         self._refused.clear()
         left, self._left_out = self._left_out, Counter()
         now = round(self._clock(), 3)
-        if left:
-            self._write(
-                [AuditEntry(now, None, place, "", "", "", "refused", left_out=count) for place, count in left.items()]
+        entries = [AuditEntry(now, None, place, "", "", "", "refused", left_out=count) for place, count in left.items()]
+        for who, joined in self._busy.end(now).items():
+            told, task = _capped(joined.target), who.task or UNSET
+            entries.append(
+                AuditEntry(now, who.user, who.address, who.via, who.verb, told, OK, left_out=joined.count, task=task)
             )
+        if entries:
+            self._write(entries)
 
 
 def _read(folder: Path, wanted: Wanted, limit: int) -> Found:
