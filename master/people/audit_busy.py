@@ -20,7 +20,7 @@ MOST_TOLD = 20
 
 
 class Who(NamedTuple):
-    """Whose calls are one line: who made them, from where, with which verb and which result."""
+    """Calls that can be one line: of one caller from one place, with one verb and one result."""
 
     user: str | None
     address: str
@@ -31,7 +31,7 @@ class Who(NamedTuple):
 
 
 class Joined:
-    """Calls of one line. `told`: what the first ones were about; `count`: how many there are."""
+    """The calls of one line. `told`: the objects of the first ones; `count`: the number of all."""
 
     def __init__(self) -> None:
         self.told: dict[int | str, None] = {}
@@ -45,7 +45,7 @@ class Joined:
 
     @property
     def target(self) -> str:
-        """What it was about, as far as it is known."""
+        """The objects of the first calls."""
         more = ", …" if self.count > len(self.told) else ""
         return ", ".join(map(str, self.told)) + more
 

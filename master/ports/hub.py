@@ -122,10 +122,10 @@ class Hub:
         if not person.name:
             return msgspec.structs.replace(peer, refused=person.refused)
         configs, nodes = self.master.fleet.configs.values(), self.engine.core.inventory.nodes.values()
-        active = list(self.engine.core.active())
-        if is_of_tasks(person.name, configs, nodes, active):
+        active, notes = list(self.engine.core.active()), self.engine.core.notes
+        if is_of_tasks(person.name, configs, nodes, active, notes):
             return msgspec.structs.replace(peer, refused=Message("account_of_tasks", account=person.name))
-        runs_tasks = runs_own_tasks(person.name, configs, nodes, active)
+        runs_tasks = runs_own_tasks(person.name, configs, nodes, active, notes)
         return msgspec.structs.replace(peer, account=person.name, runs_tasks=runs_tasks)
 
     def identify(self, peer: Peer) -> Identify:

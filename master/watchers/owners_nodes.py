@@ -1,5 +1,6 @@
-"""Remembers on which nodes tasks run as their owners, and which of these are the master's own machine: so what follows
-from it holds from the first call after a start on, before any agent has said again who it is.
+"""Remembers on which nodes tasks run as their owners, which of these are the master's own machine, and as which account
+tasks run there otherwise: so what follows from it holds from the first call after a start on, before any agent has said
+again who it is.
 
 That an agent says so is not enough: any node could say that it is the master's machine. It has to show it.
 """
@@ -13,7 +14,7 @@ from typing import Literal
 from master.engine.engine import Engine
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
-from master.nodes.same_account import runs_as_us
+from master.nodes.same_account import is_this_machine, runs_as_us
 from wire.errors import MusterError
 
 
@@ -35,7 +36,7 @@ class OwnersNodes:
         facts = self._engine.core.node(name).facts
         self._stop_asking(name)
         if facts is None or not facts.can_run_as:
-            self._note(name, "")
+            self._note(name, "", facts.account if facts is not None and is_this_machine(facts) else "")
         elif runs_as_us(facts):
             self._asking[name] = asyncio.get_running_loop().create_task(self._ask(name))
         else:
@@ -58,5 +59,5 @@ class OwnersNodes:
         if self._engine.core.inventory.nodes.get(name) is not None:
             self._note(name, "here" if is_here else "there")
 
-    def _note(self, name: str, where: Literal["", "there", "here"]) -> None:
-        self._engine.event(lambda: self._engine.core.set_as_owners(name, where))
+    def _note(self, name: str, where: Literal["", "there", "here"], account: str = "") -> None:
+        self._engine.event(lambda: self._engine.core.set_as_owners(name, where, account))

@@ -66,6 +66,13 @@ def test_an_admins_account_without_a_log_in_is_worth_a_tasks_token_where_tasks_r
                 code, text = await a_task.refusal(verb, **params)
                 assert (code, "log-in" in text) == ("forbidden", True), verb
             assert (await (await comes(BOB)).call("auth.whoami"))["scopes"] == ["account", "files", "read", "submit"]
+            # After a restart, before the agent has dialled in again, what a task left behind is still no admin.
+            master.engine.event(lambda: master.core.set_as_owners(node, "here"))
+            master.core.inventory.nodes[node].facts = None
+            assert (await (await comes(ANN)).call("auth.whoami"))["role"] == "user"
+            master.engine.event(lambda: master.core.set_as_owners(node, "", "bob"))
+            assert (await (await comes(BOB)).call("auth.whoami"))["user"] is None
+            assert (await (await comes(ANN)).call("auth.whoami"))["role"] == "admin"
             logged_in = await a_task.call("auth.login", name="ann", password=PASSWORD)
             assert logged_in["role"] == "admin"
             assert "eve" not in {user["name"] for user in await a_task.call("user.list")}

@@ -37,7 +37,8 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     said so, and when (seconds since the epoch). `stopped`: who stopped its agent. `aside`: GPUs, by index, that get no
     tasks until somebody returns them, and why. `tokens`: with which its agent may dial in. `sick`: what kept the whole
     node from starting anything. `as_owners`: tasks ran as their owners there when its agent last said so; `here`: on
-    the master's own machine."""
+    the master's own machine. `account_here`: its agent's, as which all tasks ran on the master's own machine then; ""
+    where they ran as others, or elsewhere."""
 
     drained: str | None = None
     by: str = ""
@@ -47,6 +48,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: tuple[Token, ...] = ()
     sick: str | None = None
     as_owners: Literal["", "there", "here"] = ""
+    account_here: str = ""
 
 
 class Notes:
@@ -117,10 +119,11 @@ class Notes:
             self._keep()
         return min((end for end in ends if end > now), default=inf)
 
-    def set_as_owners(self, name: str, where: Literal["", "there", "here"]) -> None:
-        """Remember whether tasks run as their owners there."""
-        if self.get(name).as_owners != where:
-            self.change(name, as_owners=where)
+    def set_as_owners(self, name: str, where: Literal["", "there", "here"], account_here: str = "") -> None:
+        """Remember whether tasks run as their owners there, or all as one account of the master's machine."""
+        note = self.get(name)
+        if (note.as_owners, note.account_here) != (where, account_here):
+            self.change(name, as_owners=where, account_here=account_here)
 
     def _keep(self) -> None:
         self._pending.piece(PIECE, msgspec.Raw(msgspec.json.encode(self.of)))

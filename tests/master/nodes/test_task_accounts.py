@@ -10,6 +10,7 @@ import pytest
 
 from master.config.ssh_accounts import SshAccount
 from master.core.nodes.inventory import Facts, Node, NodeSpec
+from master.core.nodes.notes import Note
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task
 from master.nodes import same_account
@@ -44,7 +45,7 @@ def entry(**fields: Any) -> NodeConfig:
     ],
 )
 def test_by_the_registry(fields: dict[str, Any], account: str, expected: object) -> None:
-    assert is_of_tasks(account, [entry(**fields)], [], []) is expected
+    assert is_of_tasks(account, [entry(**fields)], [], [], {}) is expected
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_by_what_an_agent_said(
     node = Node(NodeSpec(name="n", accounts=accounts))
     here = Facts(boot_id=BOOT_ID, machine=machine_id(), state_id="s", cpus=1, memory_mib=1, account="lab")
     node.facts = msgspec.structs.replace(here, **facts)
-    assert is_of_tasks(account, [], [node], []) is expected
+    assert is_of_tasks(account, [], [node], [], {}) is expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_by_what_an_agent_said(
 def test_by_what_runs_before_its_agent_is_heard(part: dict[str, Any], owner: str, expected: object) -> None:
     known = {"node": "n", "gpus": [], "boot_id": BOOT_ID, "machine": machine_id(), "account": "lab", **part}
     task = Task(id=1, command="true", owner=owner, allocation=[Part(**known)])
-    assert is_of_tasks("lab", [], [], [task]) is expected
+    assert is_of_tasks("lab", [], [], [task], {}) is expected
 
 
 @pytest.mark.master
@@ -98,7 +99,7 @@ def test_by_what_runs_before_its_agent_is_heard(part: dict[str, Any], owner: str
 def test_whose_own_tasks_run_as_the_account_by_the_registry(
     fields: dict[str, Any], account: str, expected: object
 ) -> None:
-    assert runs_own_tasks(account, [entry(**fields)], [], []) is expected
+    assert runs_own_tasks(account, [entry(**fields)], [], [], {}) is expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_whose_own_tasks_do_by_what_an_agent_said(
     node = Node(NodeSpec(name="n", accounts=accounts))
     here = Facts(boot_id=BOOT_ID, machine=machine_id(), state_id="s", cpus=1, memory_mib=1, account="lab")
     node.facts = msgspec.structs.replace(here, **facts)
-    assert runs_own_tasks(account, [], [node], []) is expected
+    assert runs_own_tasks(account, [], [node], [], {}) is expected
 
 
 @pytest.mark.parametrize(
@@ -128,4 +129,15 @@ def test_whose_own_tasks_do_by_what_an_agent_said(
 def test_whose_own_tasks_do_by_what_runs(part: dict[str, Any], owner: str, expected: object) -> None:
     known = {"node": "n", "gpus": [], "boot_id": BOOT_ID, "machine": machine_id(), "account": "lab", **part}
     task = Task(id=1, command="true", owner=owner, allocation=[Part(**known)])
-    assert runs_own_tasks("lab", [], [], [task]) is expected
+    assert runs_own_tasks("lab", [], [], [task], {}) is expected
+
+
+def test_what_an_agent_said_before_a_start_counts_until_it_is_heard() -> None:
+    node = Node(NodeSpec(name="a"))
+    assert not runs_own_tasks("ann", [], [node], [], {})
+    assert runs_own_tasks("ann", [], [node], [], {"a": Note(as_owners="here")})
+    assert not runs_own_tasks("ann", [], [node], [], {"a": Note(as_owners="there")})
+    assert not runs_own_tasks("ann", [], [node], [], {"b": Note(as_owners="here")})
+    assert is_of_tasks("lab", [], [node], [], {"a": Note(account_here="lab")})
+    assert not is_of_tasks("ann", [], [node], [], {"a": Note(account_here="lab")})
+    assert not is_of_tasks("ann", [], [node], [], {"a": Note(as_owners="here")})

@@ -97,3 +97,26 @@ def test_what_is_asked_of_a_link_that_is_gone_is_not_noted(tmp_path: Path, monke
             assert noted(master) == ""
 
     run(story())
+
+
+def test_as_whom_all_tasks_run_on_the_masters_machine_is_noted_until_it_is_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_here = True
+    monkeypatch.setattr(owners_nodes, "is_this_machine", lambda _facts: is_here)
+
+    async def never(node: str) -> bool:
+        raise AssertionError(node)
+
+    async def story() -> None:
+        nonlocal is_here
+        async with InProcess(tmp_path) as master:
+            watcher = OwnersNodes(master.engine, never)
+            lab = msgspec.structs.replace(FACTS, uid=1005, account="lab", can_run_as=False)
+            await seen(master, watcher, lab)
+            assert master.core.notes["a"].account_here == "lab"
+            is_here = False
+            await seen(master, watcher, lab)
+            assert "a" not in master.core.notes
+
+    run(story())
