@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from client.api import Client, connect
+from client.shapes import Node
 from master.durable.journal import decode_record, encode_record
 from tests.script_head import script_head
-from tests.system.lab import Lab
+from tests.system.lab import Lab, rewrite
 from tests.system.test_envs import distribution
 from tests.waiting import NeverError, until
 from tests.web.console import PASSWORD, Console
@@ -136,10 +137,12 @@ def pictured_lab(folder: Path) -> Iterator[tuple[Lab, Console]]:
         tokens = _people(lab)
         _yesterday(lab, tokens)
         with Console(lab, hosts=["queue.lab.example"]) as console:
+            _as_people_write_them(lab)
             _today(lab, tokens)
             with lab.client() as owner:
                 tell_gpus(figures, _held(owner))
                 until("gpu2 tells of its broken GPU", lambda: "ECC" in str(owner.node("gpu2")["gpus"][7]["health"]))
+                until("what is held is at work", lambda: all(map(_is_told, owner.nodes())))
             yield lab, console
     finally:
         os.environ["PATH"] = before
@@ -319,6 +322,46 @@ def _today(lab: Lab, tokens: dict[str, str]) -> None:
     _submit(lab, tokens, "wang", "python eval.py --split test", name="评估", gpus=1, after=[{"id": first, "on": "ok"}])
     with _as(lab, tokens, "wang") as client:
         client.drain("gpu5", "fan replaced on Friday")
+
+
+def _is_told(node: Node) -> bool:
+    """Do the samples of a node tell of use where tasks hold GPUs?"""
+    return all(gpu["utilization"] for gpu in node["gpus"] if gpu["held_by"])
+
+
+def _as_people_write_them(lab: Lab) -> None:
+    """conf.json and the registry, which pictures show, in lines."""
+    rewrite(lab.conf, json.dumps(lab.keys, indent=2))
+    entries = json.loads(lab.registry.read_text(encoding="utf-8"))
+    lines = [f"  {json.dumps(entry)}".replace('"gpu_info"', '\n   "gpu_info"') for entry in entries]
+    rewrite(lab.registry, "[\n" + ",\n".join(lines) + "\n]\n")
+
+
+@contextmanager
+def records_lost(lab: Lab) -> Iterator[None]:
+    """Meanwhile two tasks of `gpu4` run on, of which the master's folder knows nothing: it was restored from a copy
+    that is older than they are."""
+    journal = lab.task_info / "journal.jsonl"
+    with lab.client() as client:
+        before = journal.read_bytes()
+        for name in ("bert-large-wwm", "目标检测-基线"):
+            number = client.submit("sleep 9999", name=name, gpus=1, node="gpu4")
+            until("it runs", lambda number=number: client.show(number)["state"] == "running")  # type: ignore[misc]
+    lab.kill_master()
+    journal.write_bytes(before)
+    lab.start_past_damage()
+    with lab.client() as client:
+        found = until("they are found", lambda: _unknown(client))
+        yield
+        for launch in found:
+            client.call("node.end_attempt", {"name": "gpu4", "launch_id": launch})
+        until("they are gone", lambda: client.call("node.attempts", {"name": "gpu4"}) == [])
+
+
+def _unknown(client: Client) -> list[str] | None:
+    """The launch ids of both, once both are known."""
+    found = [one["launch_id"] for one in client.call("node.attempts", {"name": "gpu4"})]
+    return found if len(found) == 2 else None
 
 
 def _held(client: Client) -> dict[str, set[int]]:

@@ -24,7 +24,7 @@ from tests.system.lab import ROOT
 from tests.waiting import NeverError
 from tests.web.browser import NARROW, Visit, chromium, end, need_chromium, signed_in, visit
 from tests.web.console import Console
-from tests.web.pictured_lab import pictured_lab
+from tests.web.pictured_lab import pictured_lab, records_lost
 
 FOLDER = ROOT / "docs" / "web"
 LAB = Path("/srv/queue")
@@ -71,8 +71,26 @@ def _see_error(page: Page) -> None:
     page.wait_for_selector(".log-line")
 
 
+def _see_change(page: Page) -> None:
+    field = page.locator("textarea.file-text")
+    field.fill(field.input_value().replace('"grace_s": 2.0', '"grace_s": 10.0,\n    "reserve_after": 7200'))
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("dialog .diff")
+
+
+def _see_unknown(page: Page) -> None:
+    page.locator("section", has=page.locator(ADOPT)).scroll_into_view_if_needed()
+
+
+ADOPT = "button[title*='--adopt']"
+AFTER_A_LOSS = (
+    Picture("unknown", "nodes/gpu4", ADOPT, does=_see_unknown),
+    Picture("server-log", "admin/log", ".log-line", ("en",)),
+)
+
+
 def pictures(client: Client) -> list[Picture]:
-    """All but the page to sign in."""
+    """All but the page to sign in, and those of AFTER_A_LOSS."""
     ids = {task["name"]: task["id"] for task in client.tasks(ended=True)} | {
         task["name"]: task["id"] for task in client.tasks()
     }
@@ -96,6 +114,8 @@ def pictures(client: Client) -> list[Picture]:
         Picture("environments", "environments?env=pytorch-2.4", ".env-packages td.of-package", ("en",)),
         Picture("admin", "admin/users?at=li", "form input[name=display]"),
         Picture("settings", "admin/settings", "td", ("en",)),
+        Picture("conf", "admin/conf", "textarea.file-text", does=_see_change),
+        Picture("registry", "admin/conf?file=registry", "textarea.file-text", ("en",)),
         Picture("me", "me", "table td", ("en",)),
         Picture("wall", "wall", ".wall-node", ("en",), theme="dark"),
         Picture("phone", "queue", "td.of-name", size=NARROW),
@@ -114,6 +134,10 @@ def main(names: list[str]) -> int:
             if not names or "sign-in" in names:
                 _sign_in(browser, console)
             _all(browser, console, [one for one in pictures(client) if not names or one.name in names])
+            after = [one for one in AFTER_A_LOSS if not names or one.name in names]
+            if after:
+                with records_lost(lab):
+                    _all(browser, console, after)
     finally:
         end()
         shutil.rmtree(LAB)

@@ -38,11 +38,14 @@ export function UnknownAttempts({ node }) {
       complain(error);
     }
   };
+  const hasAccounts = found.some((one) => one.account); // else all run as the agent, which the card of the machine tells
+  const columns = ["launch", "name", ...(hasAccounts ? ["account"] : []), "gpus", "since", "state", "actions"];
   return html`<section class="card">
     <h2>${t("unknown")}</h2>
+    <div class="stack">
     <p>${t("unknown.text")}</p>
     <div class="scrolls" tabindex="0"><table class="plain is-middle">
-      <thead><tr>${["launch", "name", "account", "gpus", "since", "state", "actions"].map((one) => html`<th key=${one} scope="col">${t(`unknown.${one}`)}</th>`)}</tr></thead>
+      <thead><tr>${columns.map((one) => html`<th key=${one} scope="col">${t(`unknown.${one}`)}</th>`)}</tr></thead>
       <tbody>
         ${found.map((one) => {
           const launch = quoted(one.launch_id);
@@ -50,7 +53,7 @@ export function UnknownAttempts({ node }) {
           return html`<tr key=${`${one.launch_id} ${one.account}`}>
             <td class="whole"><code>${harmless(one.launch_id)}</code></td>
             <td>${harmless(one.name)}</td>
-            <td class="whole">${harmless(one.account)}</td>
+            ${hasAccounts ? html`<td class="whole">${harmless(one.account)}</td>` : null}
             <td class="whole">${one.gpus === null ? t("unknown.gpus-unknown") : ranges(one.gpus)}</td>
             <td class="whole">${one.started_at === null ? "" : moment(one.started_at)}</td>
             <td class="whole">${t(`unknown.is-${one.ended_by ? "ending" : one.dismissed_by ? "dismissed" : "held"}`)}</td>
@@ -61,6 +64,7 @@ export function UnknownAttempts({ node }) {
         })}
       </tbody>
     </table></div>
+    </div>
   </section>`;
 }
 

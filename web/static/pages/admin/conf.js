@@ -65,7 +65,7 @@ function Editor({ file, read }) {
     if (isChanged && !isBusy) save();
   };
   return html`<div class="action-bar is-wrapping" role="toolbar" aria-label=${t("queue.actions")}>
-      <span class="dim">${t(file.name === "conf" ? "conf.from-start" : "conf.at-once")}</span><span class="grow"></span>
+      <span class="dim">${t(file.name === "conf" ? "conf.each-when" : "conf.at-once")}</span><span class="grow"></span>
       <button aria-disabled=${!isChanged} onClick=${() => isChanged && setText(file.text)}>${t("files.leave")}</button>
       <button class="primary" disabled=${isBusy || !isChanged} title=${"Ctrl+S"} onClick=${save}>${t("conf.look")}</button>
     </div>

@@ -140,6 +140,7 @@ export const WORDS = {
   "admin.conf": "Files",
   "conf.conf": "conf.json",
   "conf.registry": "Registry of nodes",
+  "conf.each-when": "Settings take effect at once, other keys when the master starts next; the change says which.",
   "conf.from-start": "It counts from the next start of the master.",
   "conf.settings-at-once": "It takes effect at once.",
   "conf.some-from-start": "Takes effect at the next start: {keys}. The rest takes effect at once.",

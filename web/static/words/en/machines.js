@@ -39,7 +39,7 @@ export const WORDS = {
   "unknown.since": "Since",
   "unknown.state": "State",
   "unknown.actions": "Actions",
-  "unknown.is-held": "held",
+  "unknown.is-held": "runs on",
   "unknown.is-ending": "ending",
   "unknown.is-dismissed": "dismissed",
   "unknown.adopt": "Adopt",

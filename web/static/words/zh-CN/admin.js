@@ -140,6 +140,7 @@ export const WORDS = {
   "admin.conf": "配置文件",
   "conf.conf": "conf.json",
   "conf.registry": "节点登记表",
+  "conf.each-when": "设置立即生效，其余各键在主控下次启动时生效；查看更改时会逐项说明。",
   "conf.from-start": "下次启动主控时生效。",
   "conf.settings-at-once": "立即生效。",
   "conf.some-from-start": "下次启动主控时生效：{keys}。其余立即生效。",

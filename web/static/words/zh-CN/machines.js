@@ -39,7 +39,7 @@ export const WORDS = {
   "unknown.since": "开始于",
   "unknown.state": "状态",
   "unknown.actions": "操作",
-  "unknown.is-held": "占用中",
+  "unknown.is-held": "继续运行",
   "unknown.is-ending": "正在结束",
   "unknown.is-dismissed": "已放任",
   "unknown.adopt": "接管",
