@@ -43,6 +43,21 @@ def test_what_was_lost_once_comes_by_itself(browser: Browser, console: Console, 
         seen.complaints = []  # it told of what did not come
 
 
+@pytest.mark.parametrize(("path", "part"), [("admin/settings", "pages/admin/settings.js"), ("nodes", "pages/nodes.js")])
+def test_a_part_that_does_not_come_is_no_defect_of_the_page(
+    browser: Browser, console: Console, path: str, part: str
+) -> None:
+    with signed_in(browser, console) as seen:
+        seen.page.route(f"**/{part}", lambda route: route.abort("internetdisconnected"))
+        seen.page.goto(f"{console.url}/{path}")
+        expect(seen.page.locator("main .empty")).to_have_text(
+            "A part of this page did not come; it is asked for again in a moment."
+        )
+        seen.page.unroute(f"**/{part}")
+        expect(seen.page.locator("main table").first).to_be_visible()
+        seen.complaints = []
+
+
 def test_where_the_first_script_is_lost_there_is_something_to_click(browser: Browser, console: Console) -> None:
     with signed_in(browser, console) as seen:
         seen.page.route("**/start.js", lambda route: route.abort("internetdisconnected"))

@@ -76,7 +76,7 @@ function Quotas({ quotas }) {
   if (!quotas.length) return null;
   return html`<section class="card">
     <h2>${t("me.quotas")}</h2>
-    <div class="scrolls" tabindex="0"><table class="plain">
+    <div class="scrolls" tabindex="0"><table class="plain is-middle">
       <thead><tr>${["whose", "gpus", "manual", "each", "running"].map((name) => html`<th key=${name} scope="col">${t(`quota.${name}`)}</th>`)}</tr></thead>
       <tbody>
         ${quotas.map(
@@ -115,13 +115,13 @@ function Tokens() {
   };
   return html`<section class="card stack">
     <h2>${t("me.tokens")}</h2>
-    <div class="scrolls" tabindex="0"><table class="plain">
+    <div class="scrolls" tabindex="0"><table class="plain is-middle">
       <thead><tr>${["id", "kind", "label", "from", "made", "used", "expires", "end"].map((name) => html`<th key=${name} scope="col">${t(`token.${name}`)}</th>`)}</tr></thead>
       <tbody>
         ${(told.answer ?? []).map(
           (/** @type {any} */ one) => html`<tr key=${one.id}>
-            <td class="mono">${one.id}</td><td>${t(`token.kind.${one.kind}`)}</td><td>${harmless(one.label)}</td><td class="mono">${harmless(one.from)}</td>
-            <td>${wholeMoment(one.made_at)}</td><td>${wholeMoment(one.used_on).slice(0, 10)}</td><td>${wholeMoment(one.expires_at)}</td>
+            <td class="mono">${one.id}</td><td class="whole">${t(`token.kind.${one.kind}`)}</td><td>${harmless(one.label)}</td><td class="mono">${harmless(one.from)}</td>
+            <td class="whole">${wholeMoment(one.made_at)}</td><td class="whole">${wholeMoment(one.used_on).slice(0, 10)}</td><td class="whole">${wholeMoment(one.expires_at)}</td>
             <td>${one.is_this ? html`<span class="chip">${t("me.this")}</span>` : html`<button class="is-danger" onClick=${() => revoke(one)}>${t("me.revoke")}</button>`}</td>
           </tr>`,
         )}

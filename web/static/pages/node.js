@@ -82,7 +82,7 @@ function Gpus({ node, gpus }) {
             <td class="whole">${gpu.temperature === null ? "" : `${gpu.temperature} °C`}</td>
             <td class="whole">${gpu.power === null ? "" : `${Math.round(gpu.power)} W`}</td>
             <td class="of-holder">${gpu.tasks.map((task) => html`<a key=${task.id} href=${`tasks/${task.id}`}>${task.id} ${titleOf(task)} · ${harmless(task.owner)}</a>`)}${gpu.others.map(harmless).join(", ")}</td>
-            <td>${gpu.why ? html`<span class="warned"><${Said} text=${gpu.why} /></span>` : t("gpus.well")}
+            <td class="of-health">${gpu.why ? html`<span class="warned"><${Said} text=${gpu.why} /></span>` : t("gpus.well")}
               ${gpu.isReturnable && hasRole("admin") ? html` <button title=${`muster node resume ${quoted(node.name)} --gpu ${gpu.index}`} onClick=${() => resume(node.name, [gpu.index])}>${t("gpus.return")}</button>` : null}</td>
           </tr>`,
         )}

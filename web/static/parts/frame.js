@@ -2,7 +2,6 @@
 
 import { live, store } from "../core/context.js";
 import { classes, html, useEffect, useState } from "../core/html.js";
-import { asFailure } from "../core/failure.js";
 import { moment, count } from "../core/format.js";
 import { harmless } from "../core/harmless.js";
 import { needWords, saidOfFailure, t, useLanguage } from "../core/i18n.js";
@@ -72,12 +71,12 @@ function skip(event) {
  */
 function Loaded({ page, parts }) {
   const [module, setModule] = useState(/** @type {{Page: any} | null} */ (null));
-  const [fault, setFault] = useState(/** @type {unknown} */ (null));
+  const [isLost, setLost] = useState(false);
   useEffect(() => {
     Promise.all([page.load(), needWords(page.words ?? [])]).then(
       ([it]) => setModule(() => it),
-      (error) => {
-        setFault(error);
+      () => {
+        setLost(true);
         reloadOnceThere();
       },
     );
@@ -86,7 +85,7 @@ function Loaded({ page, parts }) {
     document.title = `${t(`page.${page.name}`)}${parts[0] ? ` ${harmless(parts[0])}` : ""} · Muster`;
   }, [page, parts.join("/"), useLanguage()]);
   if (!hasRole(page.role ?? "viewer")) return html`<div class="empty">${t("page.forbidden")}</div>`;
-  if (fault) return html`<div class="empty">${saidOfFailure(asFailure(fault))}</div>`;
+  if (isLost) return html`<div class="empty" role="status">${t("ui.lost")}</div>`;
   return module ? html`<${module.Page} parts=${parts} />` : html`<${Waits} />`;
 }
 

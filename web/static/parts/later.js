@@ -1,9 +1,8 @@
 // A part of a page whose module, and whose words, are loaded when somebody looks at it.
 
 import { html, useEffect, useState } from "../core/html.js";
-import { needWords } from "../core/i18n.js";
+import { needWords, t } from "../core/i18n.js";
 import { reloadOnceThere } from "../core/reload.js";
-import { Refusal } from "./refusal.js";
 import { Waits } from "./waits.js";
 
 /**
@@ -20,19 +19,19 @@ const come = new WeakMap();
  */
 export function Later({ load, words = [], draw }) {
   const [module, setModule] = useState(/** @type {any} */ (come.get(load) ?? null));
-  const [fault, setFault] = useState(/** @type {unknown} */ (null));
+  const [isLost, setLost] = useState(false);
   useEffect(() => {
     Promise.all([load(), needWords(words)]).then(
       ([it]) => {
         come.set(load, it);
         setModule(() => it);
       },
-      (error) => {
-        setFault(error);
+      () => {
+        setLost(true);
         reloadOnceThere();
       },
     );
   }, []);
-  if (fault) return html`<div class="empty"><${Refusal} fault=${fault} /></div>`;
+  if (isLost) return html`<div class="empty" role="status">${t("ui.lost")}</div>`;
   return module ? draw(module) : html`<${Waits} />`;
 }

@@ -22,7 +22,7 @@ export function Section() {
 
 function settingColumns() {
   return [
-    { name: "name", title: t("column.name"), width: 220, cell: (/** @type {Setting} */ one) => html`<code title=${meaningOf(one)}>${one.name}</code>` },
+    { name: "name", title: t("column.name"), width: 264, cell: (/** @type {Setting} */ one) => html`<code title=${meaningOf(one)}>${one.name}</code>` },
     { name: "value", title: t("admin.value"), width: 104, cell: (/** @type {Setting} */ one) => html`<b>${shown(one, one.value)}</b>` },
     { name: "meaning", title: t("admin.meaning"), width: 0, cell: (/** @type {Setting} */ one) => html`<span class="dim" title=${meaningOf(one)}>${meaningOf(one)}</span>` },
     { name: "by", title: t("admin.set-by"), width: 120, cell: (/** @type {Setting} */ one) => (one.by === null ? html`<span class="dim">${t(one.in_conf ? "admin.from-conf" : "admin.by-default")}</span>` : html`${harmless(one.by)} <time class="dim" title=${wholeMoment(one.at)}>${moment(one.at)}</time>`) },
