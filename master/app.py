@@ -47,7 +47,7 @@ from master.people.guesses import Guesses
 from master.people.passwords import Passwords
 from master.people.services import Services
 from master.people.task_tokens import TaskTokens
-from master.ports.hub import Hub
+from master.ports.port_server import PortServer
 from master.secrets.inline_secrets import check_conf
 from master.secrets.log_rights import group_of
 from master.secrets.visible_secrets import check_not_visible
@@ -125,13 +125,13 @@ class Master:
         loaded = self._load()
         engine = self.engine = Engine(loaded.core, loaded.store)
         await loading.end_what_was_put_back(engine, loaded.store, loaded.task_tokens)
-        served, hub, executor = self._build(loaded, engine)
-        news = hub.desktop.news = News(
+        served, port_server, executor = self._build(loaded, engine)
+        news = port_server.desktop.news = News(
             engine, Path(served.news_log), group_of(self.config), hides=self.config.privacy == "own"
         )
         try:
             news.say(f"服务端已启动（版本 {VERSION}）")
-            await self._serve(served, hub, loaded.nodes)
+            await self._serve(served, port_server, loaded.nodes)
             news.say("服务端已停止，运行中的任务继续运行")
         finally:
             self._garbage.stop()
@@ -170,7 +170,7 @@ class Master:
         failpoint.reach("start.numbered")
         return _Loaded(nodes, store, core, lineage, directory, services, task_tokens, lab, run_as)
 
-    def _build(self, loaded: _Loaded, engine: Engine) -> tuple[Served, Hub, Executor]:
+    def _build(self, loaded: _Loaded, engine: Engine) -> tuple[Served, PortServer, Executor]:
         """Build the parts around the queue, from the nodes to the ports. Nothing of them runs yet."""
         config, core, run_as = self.config, loaded.core, loaded.run_as
         tls = _tls(config)
@@ -227,18 +227,18 @@ class Master:
             stalls=self._stalls,
             failing_hooks=self._failing_hooks,
         )
-        hub = Hub(
+        port_server = PortServer(
             *(engine, served, port_limits(config), config.desktop_client),
             tls=tls,
             reports=drivers.reports,
             loop=self._stalls,
         )
-        samples.listen(hub.sample)
-        return served, hub, executor
+        samples.listen(port_server.sample)
+        return served, port_server, executor
 
-    async def _serve(self, served: Served, hub: Hub, nodes: tuple[NodeConfig, ...]) -> None:
+    async def _serve(self, served: Served, port_server: PortServer, nodes: tuple[NodeConfig, ...]) -> None:
         config, engine, fleet, followed = self.config, served.engine, served.fleet, served.followed
-        servers = await listen(hub, config)
+        servers = await listen(port_server, config)
         failpoint.reach("start.listening")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -260,7 +260,7 @@ class Master:
         if self._stalls is not None:
             self._stalls.start_over()  # nobody waited for the start
         fleet.failed.add_done_callback(lambda _failed: self.stop())
-        loading_verbs = asyncio.ensure_future(hub.dispatcher.load_verbs())
+        loading_verbs = asyncio.ensure_future(port_server.dispatcher.load_verbs())
         async with self._hooks_run(engine):
             await self._stopping.wait()
         log.info("stopping; tasks run on")
@@ -269,7 +269,7 @@ class Master:
         certificates.close()
         for server in servers:
             server.close()
-        hub.close()
+        port_server.close()
         await fleet.close()
         if fleet.failed.done():
             fleet.failed.result()

@@ -32,7 +32,7 @@ from wire.framing import FrameError, strict_loads
 from wire.message import Message
 
 if TYPE_CHECKING:
-    from master.ports.hub import Hub
+    from master.ports.port_server import PortServer
 
 log = logging.getLogger("muster.ports")
 
@@ -58,12 +58,12 @@ class AgentReception(Protocol):
 class AcceptedConnection(asyncio.Protocol):
     """One connection. `peer`: who is there, as far as the kernel knows; `at`: the loop's time when it came."""
 
-    def __init__(self, hub: Hub, port: str, speaks: Speaks, sock: socket.socket, peer: Peer) -> None:
+    def __init__(self, server: PortServer, port: str, speaks: Speaks, sock: socket.socket, peer: Peer) -> None:
         self.port = port
         self.peer = peer
         self.session: Session | None = None
         """Its session, once it is known what is spoken."""
-        self._hub = hub
+        self._server = server
         self._speaks = speaks
         self._sock = sock
         self._fd = sock.fileno()
@@ -76,11 +76,11 @@ class AcceptedConnection(asyncio.Protocol):
         self._refused: Message | None = None
         self._head = b""
         # A known peer may send large frames from the beginning.
-        self._limit = hub.limits.frame_unidentified if peer.user is None else hub.limits.frame
+        self._limit = server.limits.frame_unidentified if peer.user is None else server.limits.frame
         self._silence: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self.at = self._loop.time()
-        self._deadline: asyncio.TimerHandle | None = self._loop.call_later(hub.limits.handshake_s, self._no_request)
+        self._deadline: asyncio.TimerHandle | None = self._loop.call_later(server.limits.handshake_s, self._no_request)
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -94,14 +94,14 @@ class AcceptedConnection(asyncio.Protocol):
     def wait(self) -> None:
         """For the first byte, or for the silence that tells a desktop client."""
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        tells = self.port in self._hub.streams.subscribers and self._speaks != "ours"
-        if tells and self._hub.desktop.may_come_from(self.peer.address):
-            self._silence = self._loop.call_later(self._hub.desktop.silent_s, self._said_nothing)
-        if self._hub.loop is not None and not self.peer.is_ours:
-            self._hub.loop.behind(self._fd)
+        tells = self.port in self._server.streams.subscribers and self._speaks != "ours"
+        if tells and self._server.desktop.may_come_from(self.peer.address):
+            self._silence = self._loop.call_later(self._server.desktop.silent_s, self._said_nothing)
+        if self._server.loop is not None and not self.peer.is_ours:
+            self._server.loop.behind(self._fd)
         self._is_waiting = True
         self._loop.add_reader(self._sock, self._look)
-        self._refused = self._hub.admit(self)
+        self._refused = self._server.admit(self)
 
     def _stop_waiting(self) -> None:
         if self._silence is not None:
@@ -122,11 +122,11 @@ class AcceptedConnection(asyncio.Protocol):
             self._open(None)
         elif self._speaks == "desktop":
             self.give_up(f"it speaks TLS: {DESKTOP_ONLY}")
-        elif self._hub.tls is None or not self._hub.tls.is_on:
+        elif self._server.tls is None or not self._server.tls.is_on:
             self.give_up("it speaks TLS, which this master does not (conf.json: tls)")
         else:
             try:
-                self._open(self._hub.tls.context())
+                self._open(self._server.tls.context())
             except ConfigError as error:
                 self.give_up(f"it speaks TLS, and there is no certificate: {error}")
 
@@ -145,7 +145,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._opening.add_done_callback(self._opened)
 
     async def _connect(self, context: ssl.SSLContext | None) -> None:
-        self.peer = await self._hub.looked_up(self.peer)
+        self.peer = await self._server.looked_up(self.peer)
         await self._loop.connect_accepted_socket(
             lambda: self,
             self._sock,
@@ -185,7 +185,7 @@ class AcceptedConnection(asyncio.Protocol):
         if not self.hold(len(self._head)):
             return
         if self._head.startswith(AGENT):  # an agent has a token, whoever runs it
-            self._limit = self._hub.limits.frame_unidentified
+            self._limit = self._server.limits.frame_unidentified
         # Only a newline or a terminator tells; where neither came, looking through all of it again tells no more.
         fresh = self._head[max(0, len(head) - len(desktop_wire.TERMINATOR)) :]
         tells = b"\n" in data or desktop_wire.TERMINATOR in fresh
@@ -214,7 +214,7 @@ class AcceptedConnection(asyncio.Protocol):
     def _may_be_desktop_clients(self) -> bool:
         """Tell whether bytes that begin no request may be a broken frame of a desktop client. A line of JSON is none on
         a port that others use, too."""
-        if self._speaks == "ours" or not self._is_plain or self._hub.desktop.objection(self.peer) is not None:
+        if self._speaks == "ours" or not self._is_plain or self._server.desktop.objection(self.peer) is not None:
             return False
         line, newline, _ = self._head.partition(b"\n")
         return not newline or self._speaks == "desktop" or desktop_wire.TERMINATOR in line or not _is_json(line)
@@ -223,7 +223,7 @@ class AcceptedConnection(asyncio.Protocol):
 
     def _said_nothing(self) -> None:
         """From where a desktop client asks, silence is a desktop client's. Elsewhere the peer may still speak."""
-        if not self._hub.desktop.is_at(self.peer.address):
+        if not self._server.desktop.is_at(self.peer.address):
             return
         if self._refused is not None:
             self.give_up(str(self._refused))
@@ -238,18 +238,18 @@ class AcceptedConnection(asyncio.Protocol):
             self._silence = self._loop.call_at(max(self._loop.time(), self.at + FIRST_S), self._said_nothing)
 
     def _become_one_of_ours(self) -> None:
-        hub = self._hub
+        server = self._server
         why = self._why_none_of_ours()
         if why is not None:
             self._refuse_aloud(why)
-        elif hub.reports is not None and self._head.startswith(AGENT) and b"\n" in self._head:
-            self._become_agent(hub.reports)
+        elif server.reports is not None and self._head.startswith(AGENT) and b"\n" in self._head:
+            self._become_agent(server.reports)
         else:
-            self._become_client(Calls(hub.dispatcher, hub.identify(self.peer)))
+            self._become_client(Calls(server.dispatcher, server.identify(self.peer)))
 
     def _why_none_of_ours(self) -> MusterError | None:
         """Return why no dialect of ours is spoken with this peer, None if one is."""
-        tls = self._hub.tls
+        tls = self._server.tls
         if self._speaks == "desktop":
             return ProtocolError(DESKTOP_ONLY)
         if self._is_plain and tls is not None and tls.is_on and not is_loopback(self.peer.address):
@@ -259,8 +259,8 @@ class AcceptedConnection(asyncio.Protocol):
     def _become_agent(self, reports: AgentReception) -> None:
         self._known()
         self._come_forward()
-        self._hub.places.leave(self)
-        self._hub.connections.discard(self)
+        self._server.places.leave(self)
+        self._server.connections.discard(self)
         self._is_over = True
         reports.receive(
             self.transport, self._head, self.peer.address, whence=whence_of(self.peer), is_plain=self._is_plain
@@ -276,11 +276,11 @@ class AcceptedConnection(asyncio.Protocol):
 
     def _json_rpc(self, connection: Connection, calls: Calls) -> JsonRpcSession:
         """Return a session that deals with this connection, by itself or in a dialect around JSON-RPC."""
-        limits = self._hub.limits
+        limits = self._server.limits
         return JsonRpcSession(
             connection,
             calls,
-            self._hub.streams,
+            self._server.streams,
             limit=self._limit,
             known_limit=limits.frame,
             patience_s=limits.handshake_s,
@@ -288,8 +288,10 @@ class AcceptedConnection(asyncio.Protocol):
         )
 
     def _become_desktop_client(self) -> None:
-        clients = self._hub.desktop
-        why = NOT_DESKTOP if self._speaks == "ours" else clients.objection(self.peer) or self._hub.places.settle(self)
+        clients = self._server.desktop
+        why = (
+            NOT_DESKTOP if self._speaks == "ours" else clients.objection(self.peer) or self._server.places.settle(self)
+        )
         if why is not None:
             if clients.seldom(self.peer.address):
                 log.warning("a desktop client at %s was not let in: %s", self.peer.address, why)
@@ -297,9 +299,9 @@ class AcceptedConnection(asyncio.Protocol):
             return
         self._come_forward()
         name = clients.user_at(self.peer.address)
-        calls = Calls(self._hub.dispatcher, by_desktop_client(self.peer.address, name))
+        calls = Calls(self._server.dispatcher, by_desktop_client(self.peer.address, name))
         if calls.caller.user is None:
-            is_closed = is_admins(name, self._hub.engine.core.people)
+            is_closed = is_admins(name, self._server.engine.core.people)
             why = "an admin, whom desktop clients cannot be" if is_closed else "no user that may come in"
             self.cut(f"it would be {name} (conf.json: desktop_client), who is {why} (`muster users list`)")
             return
@@ -331,19 +333,19 @@ class AcceptedConnection(asyncio.Protocol):
         """We know who is there; why they cannot stay, if they cannot."""
         is_service = caller.via == "service"
         is_relayed = caller.is_relayed and caller.user is not None
-        why = self._hub.places.settle(self, caller.counted_as, is_service=is_service, is_relayed=is_relayed)
+        why = self._server.places.settle(self, caller.counted_as, is_service=is_service, is_relayed=is_relayed)
         if why is None:
             self._come_forward()
         return why
 
     def _come_forward(self) -> None:
         """Strangers stand behind it from now on; or it is over."""
-        if self._hub.loop is not None:
-            self._hub.loop.before(self._fd)
+        if self._server.loop is not None:
+            self._server.loop.before(self._fd)
 
     def hold(self, size: int) -> bool:
         """So many bytes are kept for it. False: that is too much, and it was given up."""
-        return self._hub.places.hold(self, size)
+        return self._server.places.hold(self, size)
 
     def keeps(self) -> int:
         """Return how many bytes are kept for it now."""
@@ -355,7 +357,7 @@ class AcceptedConnection(asyncio.Protocol):
 
     def asks(self) -> None:
         """A desktop client begins to ask for things: its other connections, opened just before, will say nothing."""
-        self._hub.expect_desktop_clients(self.peer.address)
+        self._server.expect_desktop_clients(self.peer.address)
 
     def look_again(self) -> None:
         """Users or tokens changed: end the connection if its user may not connect any more."""
@@ -406,15 +408,15 @@ class AcceptedConnection(asyncio.Protocol):
         self._head = b""
         self._known()
         self._come_forward()
-        self._hub.places.leave(self)
-        self._hub.connections.discard(self)
+        self._server.places.leave(self)
+        self._server.connections.discard(self)
 
     def _no_request(self) -> None:
         self._deadline = None
         if self._head[:1] not in (b"{", b"") and self._transport is not None:
             self._refuse_aloud(ProtocolError(NO_OBJECT))
         else:
-            self.give_up(f"no request within {self._hub.limits.handshake_s:g} s")
+            self.give_up(f"no request within {self._server.limits.handshake_s:g} s")
 
 
 def _is_json(line: bytes) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from master.config.config import Config
 from master.ports.connection import Speaks
 from master.ports.connection_counts import ConnectionLimits
-from master.ports.hub import Hub, PortLimits
+from master.ports.port_server import PortLimits, PortServer
 from master.tls.entrance import Listener
 from wire.file_fault import fault
 from wire.listener import holder
@@ -27,13 +27,13 @@ DESCRIPTORS_KEPT = 512
 """So many open files, or half of all where there are few, are for the journal, logs, uploads and nodes."""
 
 
-async def listen(hub: Hub, config: Config) -> list[Listener]:
+async def listen(port_server: PortServer, config: Config) -> list[Listener]:
     """Open all ports. Raises ConfigError that names the one that cannot be opened; then none is."""
     servers: list[Listener] = []
     # Those that answer come last: who got an answer finds the push ports open, too.
     for section, name, port, speaks in sorted(_doors(config), key=lambda dispatcher: dispatcher[1] == "data_port"):
         try:
-            servers.append(await hub.listen(name, config.bind, port, config.ports.listen, speaks))
+            servers.append(await port_server.listen(name, config.bind, port, config.ports.listen, speaks))
         except OSError as error:
             for server in servers:
                 server.close()

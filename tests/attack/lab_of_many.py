@@ -27,7 +27,7 @@ from master.edited_files.ownership import user_name
 from master.files import log_search
 from master.files.owners import Owners
 from master.files.service import Files
-from master.ports import hub, local_accounts
+from master.ports import local_accounts, port_server
 from tests.attack.rules import Caller, Object
 from tests.desktop.arrivals import TERMINATOR
 from tests.desktop.client import request
@@ -136,7 +136,9 @@ class LabOfMany:
 
     async def _by_account(self, name: str, port: str) -> Peer:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(hub, "identify", lambda _sock: KernelPeer("127.0.0.1", is_here=True, uid=UIDS[name]))
+            patched.setattr(
+                port_server, "identify", lambda _sock: KernelPeer("127.0.0.1", is_here=True, uid=UIDS[name])
+            )
             patched.setattr(local_accounts, "person", {uid: Person(name) for name, uid in UIDS.items()}.get)
             peer = await self.master.peer(port)
             await peer.call("auth.whoami")
@@ -227,8 +229,8 @@ async def lab_of_many(folder: Path, monkeypatch: pytest.MonkeyPatch, *, users: b
         place.files = Files(folder, ("data", "envs"), book=folder / "drafts.json", owners=Owners(FILES))  # type: ignore[arg-type]
         sizes = {"frame": master.limits.frame, "outbox": master.limits.outbox}
         access_of = Access(networks=("127.0.0.0/8",), users=ADDRESSES)
-        master.hub.desktop = DesktopClients(master.hub.dispatcher, access_of, **sizes)
-        monkeypatch.setattr(master.hub.dispatcher.rates, "check", lambda _kind, _who: None)
+        master.port_server.desktop = DesktopClients(master.port_server.dispatcher, access_of, **sizes)
+        monkeypatch.setattr(master.port_server.dispatcher.rates, "check", lambda _kind, _who: None)
         monkeypatch.setattr(log_search, "STEP_S", PATIENCE_S)
         lab = LabOfMany(master, People(master, await master.peer(), monkeypatch))
         if users:

@@ -11,7 +11,7 @@ import pytest
 from master.callers.peer import Peer, Person
 from master.config.config import load_config
 from master.core.nodes.inventory import NodeState
-from master.ports import hub, local_accounts
+from master.ports import local_accounts, port_server
 from monitor.agent.machine import machine_id
 from tests.master.core.small_core import BOOT
 from tests.master.in_process import InProcess, run
@@ -44,7 +44,7 @@ def test_an_admins_account_without_a_log_in_is_worth_a_tasks_token_where_tasks_r
             master.place.config = load_config(conf)
 
             async def comes(uid: int) -> Caller:
-                monkeypatch.setattr(hub, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=uid))
+                monkeypatch.setattr(port_server, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=uid))
                 return await master.peer()
 
             ann = await comes(ANN)

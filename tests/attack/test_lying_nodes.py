@@ -39,7 +39,7 @@ def test_a_node_says_nothing_of_what_another_node_runs(tmp_path: Path, says: str
             (tmp_path / "b").mkdir()
             liar = Agent(tmp_path / "b")
             server = await asyncio.start_unix_server(liar.accept, liar.path)
-            link = Link("b", liar, here.master.engine, Us(), here.master.hub)
+            link = Link("b", liar, here.master.engine, Us(), here.master.port_server)
             job = asyncio.create_task(link.run())
             try:
                 words = await liar.sessions.get()

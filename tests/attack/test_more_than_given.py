@@ -16,7 +16,7 @@ from master.callers import peer as peer_of
 from master.callers.peer import Peer as KernelPeer
 from master.core.people.people import Scope
 from master.people import passwords
-from master.ports import hub
+from master.ports import port_server
 from master.verbs.access import whence_of
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, run
 from tests.master.verbs.test_people import OTHER, PASSWORD, Lab, People, cut_off, lab, people
@@ -39,7 +39,7 @@ async def confined(here: People, name: str, *scopes: Scope, role: Any = "user", 
 async def local(here: People, uid: int, address: str = "127.0.0.1") -> Peer:
     """Another account of the master's machine."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(hub, "identify", lambda _sock: KernelPeer(address, is_here=True, uid=uid))
+        patched.setattr(port_server, "identify", lambda _sock: KernelPeer(address, is_here=True, uid=uid))
         found = await here.master.peer(DATA)
         await found.call("auth.whoami")
     return found

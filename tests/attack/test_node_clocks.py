@@ -93,7 +93,7 @@ def test_what_ended_while_nobody_listened_is_corrected_too_and_samples_are(tmp_p
             assert is_near(task.started_at, began, since)
             assert (task.ended_at or 0.0) - (task.started_at or 0.0) == pytest.approx(30.0)
             told: list[Any] = []
-            here.master.hub.sample = lambda _node, sample: told.append(sample.told())  # type: ignore[method-assign,assignment]
+            here.master.port_server.sample = lambda _node, sample: told.append(sample.told())  # type: ignore[method-assign,assignment]
             agent.say("sample", at=time.time() + DAY)
             await settled(lambda: told)
             assert is_near(told[0]["at"], time.time(), since)

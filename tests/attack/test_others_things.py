@@ -18,7 +18,7 @@ from master.durable import history
 from master.durable.disk import OsDisk
 from master.files.service import Files
 from master.nodes.environment_scripts import MARK
-from master.ports.hub import TASKS
+from master.ports.port_server import TASKS
 from tests.attack.lab_of_many import MEMBER, OUTSIDER, SECRET, LabOfMany, desktop_peer, lab_of_many
 from tests.attack.rules import Caller, Who
 from tests.desktop.client import form

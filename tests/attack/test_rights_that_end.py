@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.ports.hub import TASKS
+from master.ports.port_server import TASKS
 from master.verbs.table import VERBS
 from tests.leaps import Leap
 from tests.master.in_process import Peer
@@ -133,7 +133,7 @@ def test_a_stream_begun_with_one_token_does_not_go_on_with_another(lab: Lab) -> 
         blind = await bob.call("token.new", scopes=["files"])
         await peer.call("auth.token", token=blind["token"])
         await here.owner.call("task.submit", command="true", hold=True)
-        assert not here.master.hub.streams.subscribers[TASKS]
+        assert not here.master.port_server.streams.subscribers[TASKS]
         await peer.call("auth.whoami")
         assert peer.pushed == []
 

@@ -23,7 +23,7 @@ from master.desktop import requests
 from master.desktop.chinese import in_chinese
 from master.desktop.requests import REQUESTS
 from master.desktop.session import DesktopSession
-from master.ports.hub import NODES, TASKS
+from master.ports.port_server import NODES, TASKS
 from master.verbs.table import VERBS
 from tests.attack import rules
 from tests.attack.lab_of_many import NAMES, SECRET, DesktopPeer, LabOfMany, desktop_peer, desktop_peer_of, lab_of_many
@@ -528,12 +528,12 @@ async def check_stream(lab: LabOfMany, caller: Caller, port: str) -> None:
         if allowed:
             await settled_on(peer, {name for name, at in rules.NOTIFICATIONS.items() if at == port and "." in name})
         else:
-            assert not lab.master.hub.streams.subscribers.get(port)
+            assert not lab.master.port_server.streams.subscribers.get(port)
             assert (await peer.call("auth.whoami"))["via"]
             assert peer.pushed == []
     finally:
         peer.writer.close()
-        await settled(lambda: not lab.master.hub.streams.subscribers.get(port))
+        await settled(lambda: not lab.master.port_server.streams.subscribers.get(port))
 
 
 async def settled_on(peer: Peer, heard: set[str]) -> None:
@@ -552,7 +552,7 @@ def stir(lab: LabOfMany) -> None:
     is_online = master.core.inventory.nodes["a"].state is NodeState.ONLINE
     state, facts = (NodeState.UNREACHABLE, None) if is_online else (NodeState.ONLINE, FACTS)
     master.engine.event(lambda: master.core.node_state("a", state, None, facts))
-    master.hub.sample("a", EncodedSample(as_sample(b'{"op":"sample","at":1,"cpu_percent":5.0}')))
+    master.port_server.sample("a", EncodedSample(as_sample(b'{"op":"sample","at":1,"cpu_percent":5.0}')))
 
 
 @pytest.mark.parametrize("end", ["user.disable", "user.remove"])

@@ -22,7 +22,7 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp
 
 from master.core.people.people import Scope
-from master.ports.hub import NODES, TASKS
+from master.ports.port_server import NODES, TASKS
 from master.verbs.table import VERBS
 from tests.attack import rules
 from tests.attack.lab_of_many import NAMES, SECRET, LabOfMany, lab_of_many

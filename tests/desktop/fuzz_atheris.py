@@ -94,7 +94,7 @@ class Target:
                 continue
 
     async def _answer(self, requests: list[wire.Request]) -> None:
-        calls = Calls(self.master.hub.dispatcher, by_desktop_client("127.0.0.1", "desktop"))
+        calls = Calls(self.master.port_server.dispatcher, by_desktop_client("127.0.0.1", "desktop"))
         for one in requests:
             kind = REQUESTS.get(one.mode)
             if kind is not None:

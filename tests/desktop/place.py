@@ -79,7 +79,7 @@ class DesktopPlace(InProcess):
         self.place.files = Files(self.folder, VISIBLE)
         access = Access(networks=self.networks, silent_s=self.silent_s)
         sizes = {"frame": self.limits.frame, "outbox": self.limits.outbox}
-        self.hub.desktop = DesktopClients(self.hub.dispatcher, access, **sizes)
+        self.port_server.desktop = DesktopClients(self.port_server.dispatcher, access, **sizes)
         return self
 
     async def client(self) -> DesktopClient:

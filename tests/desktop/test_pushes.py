@@ -21,7 +21,7 @@ from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from master.desktop import pushes
 from master.desktop.pushes import NodePushes, Reader, TaskPushes
 from master.desktop.session import DesktopSession
-from master.ports import hub
+from master.ports import port_server
 from tests.desktop.arrivals import TERMINATOR
 from tests.desktop.client import DesktopClient, Frame, request
 from tests.desktop.client import Reader as ClientReader
@@ -102,7 +102,9 @@ def test_a_row_has_every_key_with_its_type_and_spelling(tmp_path: Path) -> None:
         def begin() -> None:
             nodes(master, "a")
             master.online()
-            master.hub.sample("a", EncodedSample(as_sample(json.dumps({"op": "sample", "at": 1, **SAMPLE}).encode())))
+            master.port_server.sample(
+                "a", EncodedSample(as_sample(json.dumps({"op": "sample", "at": 1, **SAMPLE}).encode()))
+            )
             master.submit("one", gpus=1)
 
         in_loop(master, begin)
@@ -228,17 +230,17 @@ def test_what_many_windows_of_one_address_do_not_read_has_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pushes, "EVERY_S", 0.1)
-    monkeypatch.setattr(hub, "identify", lambda sock: Peer(str(sock.getpeername()[0])))
+    monkeypatch.setattr(port_server, "identify", lambda sock: Peer(str(sock.getpeername()[0])))
     held = 10 << 20
 
     async def story() -> None:
         async with DesktopPlace(tmp_path) as master:
-            master.hub.places.limits = msgspec.structs.replace(LIMITS.places, held=held)
+            master.port_server.places.limits = msgspec.structs.replace(LIMITS.places, held=held)
             for _ in range(1000):
                 master.submit("字" * 700)  # a frame is ASCII: six bytes each
             windows = [master.raw("train_state_port", receive=4096) for _ in range(10)]
 
-            connections = master.hub.connections
+            connections = master.port_server.connections
             await settled(lambda: len(connections) == 10, "all ten are there before one of them asks for anything")
             for window in windows:
                 window.sendall(request("get_root", ""))
@@ -272,7 +274,7 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(tmp_path: Path, monk
             assert len(told(master)) == 5 + 3
             for one in told(master):
                 assert one.transport.get_write_buffer_size() < 2 << 20
-            assert len(master.hub.connections) == 5 + 3, "and nobody was disconnected"
+            assert len(master.port_server.connections) == 5 + 3, "and nobody was disconnected"
             for sock in deaf:
                 sock.close()
             client.close()

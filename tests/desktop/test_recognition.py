@@ -122,11 +122,11 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
                         one.socket.shutdown(socket.SHUT_RDWR)
                     assert one.ended.wait(60)
                     one.close()
-                until("nobody asks for things", lambda: in_loop(master, lambda: not master.hub.desktop._open))
+                until("nobody asks for things", lambda: in_loop(master, lambda: not master.port_server.desktop._open))
                 late = Reader(master.address("train_state_port"))
                 assert late.next().mode == "task_mon", "for a minute after the last request"
-                in_loop(master, master.hub.desktop._heard_at.clear)
-                master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=8.0)
+                in_loop(master, master.port_server.desktop._heard_at.clear)
+                master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=8.0)
                 later = Reader(master.address("train_state_port"))
                 assert later.ended.wait(60)
                 assert later.seen == []
@@ -155,7 +155,7 @@ def test_a_session_that_begins_broken_ends_and_nothing_of_it_is_obeyed(
         for port in PORTS:
             page = Reader(master.address(port))
             if port != "data_port":
-                in_loop(master, lambda: master.hub.expect_desktop_clients("127.0.0.1"))
+                in_loop(master, lambda: master.port_server.expect_desktop_clients("127.0.0.1"))
                 if port == "train_state_port":
                     assert page.next().mode == "task_mon", "its silence was taken for a desktop client's"
             with suppress(OSError):
@@ -217,7 +217,7 @@ def test_a_line_of_json_that_is_no_object_is_answered_at_once(tmp_path: Path, li
 @pytest.mark.parametrize("beginning", [b"hello\nagain", b"7" * 5000, b"\x01x"])
 def test_garbage_without_an_end_is_given_up(tmp_path: Path, beginning: bytes) -> None:
     def story(_client: DesktopClient, master: DesktopPlace) -> None:
-        in_loop(master, lambda: setattr(master.hub, "limits", msgspec.structs.replace(LIMITS, handshake_s=0.5)))
+        in_loop(master, lambda: setattr(master.port_server, "limits", msgspec.structs.replace(LIMITS, handshake_s=0.5)))
         one = Reader(master.address("data_port"))
         one.send(beginning)
         assert one.ended.wait(60)
@@ -292,8 +292,8 @@ class OwnPorts(DesktopPlace):
         for server in self.servers.values():
             server.close()
         for name in PORTS:
-            self.servers[name] = await self.hub.listen(name, "127.0.0.1", 0, 100, "ours")
-            self.servers[f"desktop {name}"] = await self.hub.listen(name, "127.0.0.1", 0, 100, "desktop")
+            self.servers[name] = await self.port_server.listen(name, "127.0.0.1", 0, 100, "ours")
+            self.servers[f"desktop {name}"] = await self.port_server.listen(name, "127.0.0.1", 0, 100, "desktop")
         return self
 
 
@@ -346,12 +346,12 @@ def test_who_comes_from_elsewhere_is_not_let_in(tmp_path: Path, caplog: pytest.L
                     loud.send(request("add_task", form("echo")))
                     assert loud.ended.wait(60)
                     loud.close()
-                master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=0.5)
+                master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=0.5)
                 silent = Reader(master.address("train_state_port"))
                 assert silent.ended.wait(60)
                 assert silent.seen == []
                 silent.close()
-                master.hub.limits = LIMITS
+                master.port_server.limits = LIMITS
                 assert rpc(master, "data_port", ASK)["result"]["tasks"] == []
 
             await asyncio.to_thread(meet)
@@ -376,7 +376,7 @@ def test_who_comes_from_elsewhere_is_not_let_in(tmp_path: Path, caplog: pytest.L
 def test_the_networks_of_conf_json(tmp_path: Path, address: str, *, inside: bool) -> None:
     async def story() -> None:
         async with Elsewhere(tmp_path) as master:
-            assert master.hub.desktop.may_come_from(address) is inside
+            assert master.port_server.desktop.may_come_from(address) is inside
 
     run(story())
 
@@ -389,7 +389,7 @@ def test_another_user_of_this_machine_is_not_let_in(
 
             def meet() -> None:
                 monkeypatch.setattr(peer, "owner", lambda *_: 54321)
-                master.hub.desktop.asked("127.0.0.1")
+                master.port_server.desktop.asked("127.0.0.1")
                 for port, said in (("data_port", request("add_task", form("echo"))), ("train_state_port", b"")):
                     stranger = Reader(master.address(port))
                     stranger.send(said)
@@ -474,9 +474,9 @@ def test_beyond_the_cap_on_connections_the_oldest_unknown_one_goes_and_known_one
             known = [await master.peer() for _ in range(3)]
             for peer in known:
                 await peer.call("task.list")
-            master.hub.places.limits = msgspec.structs.replace(LIMITS.places, most=4)
+            master.port_server.places.limits = msgspec.structs.replace(LIMITS.places, most=4)
             silent = await master.peer()
-            await settled(lambda: len(master.hub.connections) == 4)
+            await settled(lambda: len(master.port_server.connections) == 4)
             newer = await master.peer()
             assert await eof(silent) == b""
             assert (await newer.call("task.list"))["total"] == 0
@@ -493,7 +493,7 @@ def test_beyond_the_cap_on_connections_the_oldest_unknown_one_goes_and_known_one
             for peer in (*known, newer):
                 assert (await peer.call("task.list"))["total"] == 0
             known[0].writer.close()
-            await settled(lambda: len(master.hub.connections) == 3)
+            await settled(lambda: len(master.port_server.connections) == 3)
             assert (await (await master.peer()).call("task.list"))["total"] == 0
 
     run(story())
@@ -503,7 +503,7 @@ def test_questions_to_environments_are_counted_by_who_asks_and_nobody_spends_ano
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def story(client: DesktopClient, master: DesktopPlace) -> None:
-        master.hub.dispatcher.rates.per_minute["env"] = 3
+        master.port_server.dispatcher.rates.per_minute["env"] = 3
         ask = b'{"jsonrpc":"2.0","id":1,"method":"env.python","params":{"env":"x"}}\n'
         with monkeypatch.context() as other_user:
             other_user.setattr(peer, "owner", lambda *_: 54321)

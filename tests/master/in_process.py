@@ -45,9 +45,9 @@ from master.people.guesses import Guesses
 from master.people.passwords import Cost, Passwords
 from master.people.services import Services
 from master.people.task_tokens import TaskTokens
-from master.ports import hub
+from master.ports import port_server
 from master.ports.connection_counts import ConnectionLimits
-from master.ports.hub import NODES, TASKS, Hub, PortLimits
+from master.ports.port_server import NODES, TASKS, PortLimits, PortServer
 from master.sessions.json_rpc import JsonRpcSession
 from master.sessions.session import Session
 from master.tls.entrance import Listener
@@ -94,7 +94,7 @@ def comes_as(name: str, core: Core, role: Role = "user") -> Iterator[None]:
         return lambda people, _now: access._as_user(people, people.find(name), peer.address, "local")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(hub, "by_kernel", by_kernel)
+        patched.setattr(port_server, "by_kernel", by_kernel)
         yield
 
 
@@ -283,7 +283,7 @@ class Peer:
 
 
 class InProcess:
-    """`async with InProcess(folder) as master`: engine, hub and the three ports, one node `a` with 8 GPUs."""
+    """`async with InProcess(folder) as master`: engine and the three ports, one node `a` with 8 GPUs."""
 
     def __init__(self, folder: Path, disk: MoodyDisk | None = None, limits: PortLimits = LIMITS) -> None:
         self.folder = folder
@@ -310,12 +310,12 @@ class InProcess:
         self.place.task_tokens = TaskTokens.begin(self.folder / "task_info")
         self.place.logs = LogReader(self.engine)
         self.place.reports = ReportServer(self.core, self.tls, build(), "c")
-        self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)
-        links = LinkMaker(self.engine, Us(), self.hub, make_driver=lambda node: self.make_driver(node))  # noqa: PLW0108  (it may change)
+        self.port_server = PortServer(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)
+        links = LinkMaker(self.engine, Us(), self.port_server, make_driver=lambda node: self.make_driver(node))  # noqa: PLW0108  (it may change)
         self.place.fleet = Fleet(self.engine, links)
         self.engine.executor_of = played(self.effects.extend)
         for name in (DATA, TASKS, NODES):
-            self.servers[name] = await self.hub.listen(name, "127.0.0.1", 0, 100)
+            self.servers[name] = await self.port_server.listen(name, "127.0.0.1", 0, 100)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -327,11 +327,11 @@ class InProcess:
             raw.close()
         for server in self.servers.values():
             server.close()
-        self.hub.close()
+        self.port_server.close()
         await self.place.fleet.close()
         await self.engine.close()
         self.place.audit.close()
-        await settled(lambda: not self.hub.connections)
+        await settled(lambda: not self.port_server.connections)
         for peer in self.peers:
             with suppress(OSError):
                 await peer.writer.wait_closed()  # else the loop may end before, and leave a socket to the next test
@@ -362,7 +362,7 @@ class InProcess:
 
     def sessions(self) -> list[Session]:
         """What speaks over our connections, as far as it is known."""
-        return [one.session for one in self.hub.connections if one.session is not None]
+        return [one.session for one in self.port_server.connections if one.session is not None]
 
     def connection_of(self, sock: socket.socket) -> JsonRpcSession:
         """Our end of a raw connection."""

@@ -15,7 +15,7 @@ from master.config.conf_file import PORT_KEYS
 from master.config.config import load_config
 from master.durable.disk import OsDisk
 from master.durable.store import Store
-from master.ports.hub import Hub
+from master.ports.port_server import PortServer
 from master.start.lineage import LINEAGE_KEPT, Lineage
 from master.tls.entrance import Listener
 from tests.conftest import LabMaker
@@ -50,13 +50,13 @@ def test_who_finds_the_port_that_answers_finds_the_others_too(
     ports = dict(zip(PORT_KEYS, free_ports(3), strict=True))
     config = load_config(make_lab(nodes=[], desktop_client={"ports": ports}))
     opened: list[int] = []
-    listen = Hub.listen
+    listen = PortServer.listen
 
-    async def noted(hub: Hub, name: str, address: str, port: int, *how: Any) -> Listener:
+    async def noted(port_server: PortServer, name: str, address: str, port: int, *how: Any) -> Listener:
         opened.append(port)
-        return await listen(hub, name, address, port, *how)
+        return await listen(port_server, name, address, port, *how)
 
-    monkeypatch.setattr(Hub, "listen", noted)
+    monkeypatch.setattr(PortServer, "listen", noted)
 
     async def story() -> None:
         master = Master(config)

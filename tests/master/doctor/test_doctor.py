@@ -446,7 +446,7 @@ def test_who_asks_may_leave_and_still_nothing_is_left_behind(tmp_path: Path) -> 
             peer.ask("node.doctor")
             await settled(lambda: ward.agents["a"].asked >= 2)
             peer.writer.close()
-            await settled(lambda: not ward.hub.connections)
+            await settled(lambda: not ward.port_server.connections)
             assert ward.left() != []
             await settled(lambda: ward.left() == [])
 

@@ -60,7 +60,7 @@ class Reporting:
         await self.master.__aenter__()
         self.core, self.reports = self.master.core, self.master.place.reports
         self.driver = ReportDriver("a", self.reports, self.stale_s)
-        self.link = Link("a", self.driver, self.master.engine, Us(), self.master.hub)
+        self.link = Link("a", self.driver, self.master.engine, Us(), self.master.port_server)
         self.job = asyncio.create_task(self.link.run())
         self.node = self.core.inventory.nodes["a"]
         return self

@@ -128,7 +128,13 @@ class Linked:
         await self.master.__aenter__()
         self.server = await asyncio.start_unix_server(self.agent.accept, self.agent.path)
         self.link = Link(
-            "a", self.agent, self.master.engine, Us(), self.master.hub, hooks=lambda _: self.hooks, turns=self.turns
+            "a",
+            self.agent,
+            self.master.engine,
+            Us(),
+            self.master.port_server,
+            hooks=lambda _: self.hooks,
+            turns=self.turns,
         )
         self.master.engine.executor_of = played(self._perform)
         self.job = asyncio.create_task(self.link.run())

@@ -128,7 +128,7 @@ class Field:
         self.folder = folder
         self.folders = folders
         self.samples: SampleSink | None = None
-        """In the place of the hub."""
+        """In the place of the port server."""
         self.accounts: dict[str, str] = {}
         """Which account the owner of a task has."""
 
@@ -152,7 +152,7 @@ class Field:
         links = LinkMaker(
             self.master.engine,
             Us(),
-            self.samples or self.master.hub,
+            self.samples or self.master.port_server,
             make_driver=self.way,
             folders=self.folders,
             watchers=[FolderWatcher(self.master.engine, OwnFolders(self.folders, lambda _: True))],

@@ -32,7 +32,7 @@ def test_an_agent_that_is_stopped_stays_away_over_restarts_until_it_is_started(t
             await here.fleet.agents.stop("n", "root")
             assert "agents start n" in here.node("n").reason
             hellos = here.one.ops().count("hello")
-            links = LinkMaker(here.master.engine, Us(), here.master.hub, make_driver=lambda _: To("/nowhere"))
+            links = LinkMaker(here.master.engine, Us(), here.master.port_server, make_driver=lambda _: To("/nowhere"))
             other = Fleet(here.master.engine, links)
             other.apply((ssh("n"),))
             await other.close()

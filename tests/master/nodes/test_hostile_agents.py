@@ -14,7 +14,7 @@ from master.core.attempts import agent_messages
 from master.core.nodes.inventory import NodeState
 from master.core.tasks.task import TaskState
 from master.durable import history
-from master.ports.hub import NODES
+from master.ports.port_server import NODES
 from tests.master.in_process import run
 from tests.master.nodes.played_agent import WELCOME, Conversation, Linked
 from tests.waiting import settled

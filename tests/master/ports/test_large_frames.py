@@ -56,11 +56,11 @@ def test_of_a_gigabyte_that_a_stranger_sends_nothing_is_kept(tmp_path: Path, beg
     async def story() -> None:
         async with DesktopPlace(tmp_path) as master:
             await _send(master.address()[1], NOBODY, "{}\n")  # what is loaded and made once
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
             tracemalloc.start()
             before, _ = tracemalloc.get_traced_memory()
             taken = [await _send(master.address(port)[1], NOBODY, beginning) for port in master.servers]
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert peak - before < MIB
@@ -77,11 +77,11 @@ def test_of_one_that_the_owner_sends_no_more_is_kept_than_a_frame_may_have(tmp_p
     async def story() -> None:
         async with DesktopPlace(tmp_path, limits=limits) as master:
             await _send(master.address()[1], 0, "{}\n")
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
             tracemalloc.start()
             before, _ = tracemalloc.get_traced_memory()
             taken = await _send(master.address()[1], 0, beginning)
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
             after, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert peak - before < (3 * limits.frame if begins_well else MIB), "whole, and as it is put together"

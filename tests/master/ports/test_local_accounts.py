@@ -11,7 +11,7 @@ import pytest
 from master.callers.peer import Peer, Person
 from master.config.config import load_config
 from master.nodes.registry import NodeConfig
-from master.ports import hub, local_accounts
+from master.ports import local_accounts, port_server
 from master.ports.local_accounts import LocalAccounts
 from tests.master.in_process import InProcess, run
 from tests.waiting import PATIENCE_S, settled
@@ -78,7 +78,7 @@ def test_while_the_directory_service_hangs_others_are_answered(tmp_path: Path, m
             master.place.config = load_config(conf)
             one_of_this_machine = Peer("127.0.0.1", is_here=True, uid=ANN)
             with monkeypatch.context() as meanwhile:
-                meanwhile.setattr(hub, "identify", lambda _sock: one_of_this_machine)
+                meanwhile.setattr(port_server, "identify", lambda _sock: one_of_this_machine)
                 ann = await master.peer()
                 asking = ann.ask("auth.whoami")
                 await settled(here.is_set)
@@ -101,7 +101,7 @@ def test_an_account_as_which_others_tasks_run_here_is_nobody_by_the_kernels_word
             owner = await master.peer()
             await owner.call("user.add", name="ann", role="admin")
             master.place.config = load_config(conf)
-            monkeypatch.setattr(hub, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=ANN))
+            monkeypatch.setattr(port_server, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=ANN))
             assert (await (await master.peer()).call("auth.whoami"))["role"] == "admin"
             shared = NodeConfig(name="here", gpu_count=0, ip="127.0.0.1", user_name="ann")
             master.place.fleet.configs = {"here": shared}

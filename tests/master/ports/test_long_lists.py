@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from client.task_list import whole_tasks
-from master.ports.hub import TASKS
+from master.ports.port_server import TASKS
 from master.verbs import task_list, turns
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
@@ -49,7 +49,7 @@ def test_others_are_answered_while_a_long_list_is_made(tmp_path: Path, params: d
             other = await filled(master)
             reader = await master.peer()
             listing = asyncio.create_task(reader.call("task.list", **params))
-            await settled(lambda: master.hub.streams.turns.busy)
+            await settled(lambda: master.port_server.streams.turns.busy)
             for number in range(5):
                 assert (await other.call("task.submit", command="true"))["id"] == MANY + 1 + number
                 assert not listing.done(), "the list was made in one piece"
@@ -65,7 +65,7 @@ def test_several_long_lists_share_the_turns(tmp_path: Path) -> None:
             other = await filled(master)
             readers = [await master.peer() for _ in range(8)]
             lists = [asyncio.create_task(reader.call("task.list")) for reader in readers]
-            await settled(lambda: master.hub.streams.turns.busy)
+            await settled(lambda: master.port_server.streams.turns.busy)
             await other.call("task.submit", command="true")
             assert not any(listing.done() for listing in lists)
             assert [len((await listing)["tasks"]) for listing in lists] == [MANY] * 8
@@ -91,10 +91,10 @@ def test_who_leaves_during_his_list_stops_it_and_what_he_asked_for_behind_it_sti
             leaver = await master.peer()
             leaver.ask("task.list")
             leaver.ask("task.submit", command="echo last")
-            await settled(lambda: master.hub.streams.turns.busy)
+            await settled(lambda: master.port_server.streams.turns.busy)
             leaver.writer.transport.abort()
             await settled(lambda: len(master.core.tasks) == MANY + 1)
-            await settled(lambda: not master.hub.streams.turns.busy)
+            await settled(lambda: not master.port_server.streams.turns.busy)
             assert len((await other.call("task.list"))["tasks"]) == MANY + 1
 
     run(story())
@@ -106,7 +106,7 @@ def test_what_is_gone_or_not_like_that_any_more_when_its_slice_comes_is_left_out
             other = await filled(master)
             reader = await master.peer()
             listing = asyncio.create_task(reader.call("task.list", states=["waiting"]))
-            await settled(lambda: master.hub.streams.turns.busy)
+            await settled(lambda: master.port_server.streams.turns.busy)
             await other.call("task.remove", id=MANY)
             await other.call("task.hold", id=MANY - 1)
             await other.call("task.cancel", ids=[MANY - 2])
@@ -127,7 +127,7 @@ def test_a_snapshot_and_what_follows_it_are_the_truth_whatever_changes_while_it_
             other = await filled(master)
             reader = await master.peer(TASKS)
             subscribed = asyncio.create_task(reader.call("subscribe"))
-            await settled(lambda: master.hub.streams.turns.busy)
+            await settled(lambda: master.port_server.streams.turns.busy)
             chance = random.Random(seed)
             changes: list[Callable[[int], int]] = [
                 lambda task_id: other.ask("task.hold", id=task_id),
@@ -159,9 +159,9 @@ def test_who_watches_a_batch_come_in_holds_up_nobody(tmp_path: Path) -> None:
             watcher = await master.peer(TASKS)
             await watcher.call("subscribe", snapshot="none")
             other = await filled(master)
-            assert master.hub.streams.turns.busy, "thousands of updates were made in one piece"
+            assert master.port_server.streams.turns.busy, "thousands of updates were made in one piece"
             await other.call("task.hold", id=MANY)
-            assert master.hub.streams.turns.busy
+            assert master.port_server.streams.turns.busy
             told: dict[int, str] = {}
             while len(told) < MANY:
                 task = (await watcher.notification())["params"]["task"]

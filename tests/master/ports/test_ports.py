@@ -15,8 +15,8 @@ import pytest
 
 from master.callers.peer import Peer as Stranger
 from master.core.attempts.agent_messages import EncodedSample, as_sample
-from master.ports import hub
-from master.ports.hub import NODES, TASKS
+from master.ports import port_server
+from master.ports.port_server import NODES, TASKS
 from master.sessions import send_buffer
 from master.tls import entrance
 from tests.master.in_process import DATA, LIMITS, InProcess, MoodyDisk, Peer, eof, run
@@ -108,7 +108,7 @@ def test_what_looks_like_http_gets_no_answer_and_its_body_is_not_obeyed(tmp_path
                     peer.send(head[cut:] + SUBMIT + b'{"mode":"get_root","ui":"main","info":""}_<END_SEND>_' + SUBMIT)
                     with suppress(ConnectionError):
                         assert await eof(peer) == b""
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
             assert master.core.tasks == {}
 
     run(story())
@@ -200,7 +200,7 @@ def test_who_says_nothing_is_given_up(tmp_path: Path) -> None:
         async with InProcess(tmp_path) as master:
             other = await master.peer()
             await other.call("server.info")
-            master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=0.01)
+            master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=0.01)
             silent = await master.peer()
             assert await eof(silent) == b""
             await other.call("server.info")
@@ -213,7 +213,7 @@ def test_of_too_many_silent_connections_the_oldest_is_given_up(tmp_path: Path, m
         async with InProcess(tmp_path) as master:
             known = await master.peer()
             await known.call("server.info")
-            monkeypatch.setattr(hub, "identify", lambda _sock: Stranger("127.0.0.1", is_here=True))
+            monkeypatch.setattr(port_server, "identify", lambda _sock: Stranger("127.0.0.1", is_here=True))
             silent = [await master.peer() for _ in range(LIMITS.places.silent + 1)]
             assert await eof(silent[0]) == b""
             assert (await silent[1].refusal("server.info"))[0] == "unauthenticated"
@@ -281,7 +281,7 @@ def test_a_change_is_told_only_when_it_is_durable(tmp_path: Path) -> None:
         async with InProcess(tmp_path) as master:
             sock = master.raw(TASKS)
             sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"subscribe"}\n')
-            await settled(lambda: master.hub.streams.subscribers[TASKS])
+            await settled(lambda: master.port_server.streams.subscribers[TASKS])
             await settled(lambda: select.select([sock], [], [], 0)[0])
             sock.recv(65536)
             at_sync: list[bool] = []
@@ -336,7 +336,7 @@ def test_nodes_and_their_samples_come_on_the_monitor_port(tmp_path: Path) -> Non
             sample = EncodedSample(as_sample(b'{"op":"sample","at":1,"node":"b","cpu_percent":5.0}'))
             told = sample.told()
             assert (told["cpu_percent"], "node" in told) == (5.0, False)
-            master.hub.sample("a", sample)
+            master.port_server.sample("a", sample)
             message = await watcher.notification()
             assert (message["method"], message["params"]) == ("node.sample", {**told, "node": "a"})
 
@@ -359,7 +359,7 @@ async def _stalled_reader(master: InProcess) -> tuple[socket.socket, Peer]:
     """A subscriber whose buffers are full, and a peer that goes on changing task 1 to 40."""
     slow = master.raw(TASKS, receive=4096)
     slow.sendall(b'{"jsonrpc":"2.0","id":1,"method":"subscribe"}\n')
-    await settled(lambda: master.hub.streams.subscribers[TASKS])
+    await settled(lambda: master.port_server.streams.subscribers[TASKS])
     writer = await master.peer()
     for number in range(40):
         await writer.call("task.submit", command=f"echo {number} {'x' * 20_000}")
@@ -420,7 +420,7 @@ def test_a_reader_that_never_reads_is_given_up(tmp_path: Path, monkeypatch: pyte
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             slow, writer = await _stalled_reader(master)
-            await settled(lambda: not master.hub.streams.subscribers[TASKS])
+            await settled(lambda: not master.port_server.streams.subscribers[TASKS])
             await _flap(writer)
             slow.close()
 
@@ -454,6 +454,6 @@ def test_of_those_who_come_at_once_some_are_let_in_in_the_next_turn_of_the_loop(
             for sock in socks:
                 sock.sendall(INFO)
             assert [(await asyncio.to_thread(sock.recv, 1 << 16))[:1] for sock in socks] == [b"{"] * 20
-            assert len(master.hub.connections) == 20
+            assert len(master.port_server.connections) == 20
 
     run(story())

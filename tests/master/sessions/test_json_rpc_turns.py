@@ -88,7 +88,7 @@ def test_in_a_turn_of_the_loop_that_is_old_each_connection_has_one_request_handl
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             greedy, other = master.raw(), await master.peer()
-            master.hub.dispatcher.turns.began = lambda: time.monotonic() - 1.0  # others took its time
+            master.port_server.dispatcher.turns.began = lambda: time.monotonic() - 1.0  # others took its time
             greedy.sendall(asks(range(100), "server.info"))
             await settled(lambda: any(isinstance(one, JsonRpcSession) and one.waiting for one in master.sessions()))
             await other.call("server.info")
@@ -214,7 +214,7 @@ def test_unread_answers_and_requests_that_are_worked_on_are_kept_until_they_are_
             sock.sendall(asks(range(60)))
             await settled(lambda: any(isinstance(one, JsonRpcSession) and one.waiting for one in master.sessions()))
             session = master.connection_of(sock)
-            [one] = [one for one in master.hub.connections if one.session is session]
+            [one] = [one for one in master.port_server.connections if one.session is session]
             await settled(lambda: told[one] > held(master, sock) > LIMITS.outbox)
             await asyncio.to_thread(read_ids, sock, 60)
             await settled(lambda: one.keeps() == 0)

@@ -70,8 +70,8 @@ def test_a_session_of_another_kind_is_begun_asked_again_and_finished_as_all_are(
             await settled(lambda: session.looked > 0)
             left = await master.peer()
             left.send(b"{}")
-            await settled(lambda: len(master.hub.connections) == 3)
-            master.hub.close()
+            await settled(lambda: len(master.port_server.connections) == 3)
+            master.port_server.close()
             assert await eof(other) == b"the end\n"
             assert await eof(left) == await eof(usual) == b""
 

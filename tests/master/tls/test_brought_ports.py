@@ -33,7 +33,7 @@ def bring(master: InProcess, *chain: Made) -> Tls:
     """Have the ports show this."""
     lay(master.folder, *chain)
     tls = Tls.of(msgspec.structs.replace(master.place.config, tls=TlsFiles("cert.pem", "key.pem")))
-    master.tls = master.hub.tls = master.place.reports.tls = tls
+    master.tls = master.port_server.tls = master.place.reports.tls = tls
     return tls
 
 

@@ -17,7 +17,7 @@ from cryptography import x509
 
 from master.config.config import load_config
 from master.ports import connection
-from master.ports.hub import NODES, TASKS
+from master.ports.port_server import NODES, TASKS
 from master.tls import policy
 from master.tls.certificates import CERTIFICATE_DAYS, RENEW_DAYS, OwnCertificates
 from master.tls.entrance import listen
@@ -243,7 +243,7 @@ def test_a_client_with_the_wrong_pin_says_nothing_to_the_master(tmp_path: Path) 
         async with InProcess(tmp_path) as master:
             with pytest.raises(ssl.SSLCertVerificationError):
                 await encrypted(master, pem=other.authority.read_text(encoding="ascii"))
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
 
     run(story())
 
@@ -305,7 +305,7 @@ def test_what_only_begins_like_tls_is_closed_with_a_line_in_the_log(
             peer = await master.peer()
             peer.send(said)
             await eof(peer)
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
             assert (await (await master.peer()).call("server.info"))["user"]
 
     with caplog.at_level(logging.WARNING):
@@ -324,7 +324,7 @@ def test_a_handshake_that_never_ends_is_given_up(
             peer = await master.peer()
             peer.send(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a hello that is announced as 512 bytes
             assert await eof(peer) == b""
-            await settled(lambda: not master.hub.connections)
+            await settled(lambda: not master.port_server.connections)
 
     with caplog.at_level(logging.WARNING):
         run(story())
@@ -371,7 +371,7 @@ def test_with_tls_off_everybody_speaks_plain_text_and_tls_is_told_apart(
 ) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
-            master.hub.tls = Tls.of(config(tmp_path, tls="off"))
+            master.port_server.tls = Tls.of(config(tmp_path, tls="off"))
             assert (await (await master.peer()).call("server.info"))["user"]
             peer = await master.peer()
             peer.send(b"\x16\x03\x01\x02\x00")

@@ -25,7 +25,7 @@ from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from master.nodes.environment_scripts import MARK
-from master.ports.hub import NODES, TASKS
+from master.ports.port_server import NODES, TASKS
 from tests.master.in_process import DATA, Peer
 from tests.master.verbs.lab import SHOWN, SSH, A, Lab
 from tests.waiting import settled

@@ -16,8 +16,8 @@ from master.core.tasks.task import Task, TaskState
 from master.desktop.requests import REQUESTS
 from master.durable import history
 from master.durable.disk import OsDisk
-from master.ports import hub
-from master.ports.hub import NODES, TASKS
+from master.ports import port_server
+from master.ports.port_server import NODES, TASKS
 from master.verbs.access import (
     ALL_SCOPES,
     DESKTOP_NOUNS,
@@ -74,7 +74,7 @@ def test_a_task_that_was_archived_is_still_its_owners(tmp_path: Path, verb: str,
         history.extend(OsDisk(), tmp_path / "task_info" / "history", [old])
         async with InProcess(tmp_path) as master:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(hub, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
+                patched.setattr(port_server, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
                 peer = await master.peer()
                 answer = await peer.answer(peer.ask(verb, **{**required(verb), "id": 7}))
             refused = answer.get("error", {}).get("data", {}).get("code")
@@ -98,7 +98,7 @@ def test_cancel_refuses_each_task_of_another_and_cancels_the_callers_own(
             for owner in ("ann", STRANGER, "ann", STRANGER):
                 draft = Task(id=0, owner=owner, command="true", state=TaskState.HELD)
                 master.engine.client_change(lambda draft=draft: master.core.submit([draft], 1.0))  # type: ignore[misc]
-            monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
+            monkeypatch.setattr(port_server, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
             peer = await master.peer()
             answer = await peer.call("task.cancel", ids=[1, 2])
             assert (answer["cancelled"], answer["codes"]) == ([1], {"2": "forbidden"})
@@ -117,7 +117,7 @@ def test_a_chain_is_removed_only_where_all_of_it_is_the_callers(
 ) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
-            monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
+            monkeypatch.setattr(port_server, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
             peer = await master.peer()
             await peer.call("task.submit", command="true", hold=True)
             await peer.call("task.submit", command="true", after=[{"id": 1}])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from master.callers.peer import Peer as KernelPeer
-from master.ports import hub
+from master.ports import port_server
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
 
@@ -33,7 +33,7 @@ async def beside(folder: Path, patched: pytest.MonkeyPatch, runs_as: int = 990) 
 
 
 async def come(master: InProcess, patched: pytest.MonkeyPatch, peer: KernelPeer) -> Peer:
-    patched.setattr(hub, "identify", lambda _sock: peer)
+    patched.setattr(port_server, "identify", lambda _sock: peer)
     made = await master.peer()
     await made.call("auth.whoami")
     return made

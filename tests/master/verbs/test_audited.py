@@ -15,7 +15,7 @@ from master.core.people.people import Role
 from master.core.tasks.task import TaskState
 from master.people.audit import AuditLog
 from master.people.audit_file import NAME
-from master.ports import connection, hub
+from master.ports import connection, port_server
 from master.verbs import tasks
 from master.verbs.access import ALL_SCOPES, Caller
 from master.verbs.audited import about, note
@@ -46,7 +46,7 @@ def ann(role: Role = "admin", user: str = "ann") -> Caller:
 
 async def peer_as(master: InProcess, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> Peer:
     """A connection that is this caller's."""
-    monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: lambda _people, _now: caller)
+    monkeypatch.setattr(port_server, "by_kernel", lambda _peer, **_: lambda _people, _now: caller)
     peer = await master.peer()
     await peer.answer(peer.ask("no.such.verb"))
     return peer

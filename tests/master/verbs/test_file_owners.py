@@ -11,7 +11,7 @@ import pytest
 
 from master.files.owners import Owners
 from master.files.service import Files
-from master.ports import hub
+from master.ports import port_server
 from master.verbs.access import ALL_SCOPES, USER_SCOPES, Caller, who
 from master.verbs.table import VERBS
 from tests.desktop.client import DesktopClient
@@ -55,7 +55,7 @@ def lab(folder: Path) -> InProcess:
 
 async def peer_as(master: InProcess, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> Peer:
     master.place.files = Files(master.folder, ("data",), owners=Owners(RULES))
-    monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: lambda _people, _now: caller)
+    monkeypatch.setattr(port_server, "by_kernel", lambda _peer, **_: lambda _people, _now: caller)
     peer = await master.peer()
     await peer.answer(peer.ask("no.such.verb"))
     return peer

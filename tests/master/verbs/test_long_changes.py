@@ -91,7 +91,7 @@ async def admin_no_more(master: InProcess, method: str, **params: Any) -> dict[s
     made = await owner.call("token.new", name="ann", scopes=["read", "submit", "admin"])
     await ann.call("auth.token", token=made["token"])
     asked = ann.ask(method, **params)
-    await settled(lambda: master.hub.dispatcher.turns.busy)
+    await settled(lambda: master.port_server.dispatcher.turns.busy)
     await owner.call("user.edit", name="ann", changes={"role": "user"})
     return await ann.answer(asked)
 
@@ -124,9 +124,9 @@ def test_what_was_begun_is_finished_when_the_peer_goes(tmp_path: Path) -> None:
             for method, params in (("task.submit_array", ARRAY), ("task.cancel", {"all": True})):
                 peer = await master.peer()
                 peer.ask(method, **params)
-                await settled(lambda: master.hub.dispatcher.turns.busy)
+                await settled(lambda: master.port_server.dispatcher.turns.busy)
                 peer.writer.transport.abort()
-                await settled(lambda: not master.hub.dispatcher.turns.busy)
+                await settled(lambda: not master.port_server.dispatcher.turns.busy)
                 assert len(master.core.tasks) == MANY
             assert {task.state for task in master.core.tasks.values()} == {"cancelled"}
 
@@ -164,7 +164,7 @@ def test_a_compaction_waits_for_a_long_request_and_not_for_ever(
 ) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
-            compacting, busy = master.engine.compacting, master.hub.dispatcher.turns
+            compacting, busy = master.engine.compacting, master.port_server.dispatcher.turns
             over: list[None] = []
 
             def work() -> turns.Work:

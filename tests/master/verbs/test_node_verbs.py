@@ -331,7 +331,7 @@ def test_a_restart_is_brought_to_its_end_when_who_asked_for_it_leaves(
             peer.ask("agent.restart", nodes=["a"])
             await half.wait()
             peer.writer.close()
-            await settled(lambda: not lab.hub.connections)
+            await settled(lambda: not lab.port_server.connections)
             gone.set()
             await done.wait()
 

@@ -16,8 +16,8 @@ from master.callers.peer import Peer as KernelPeer
 from master.config.conf_file import DesktopClient
 from master.core.people.people import Role
 from master.loop.stalls import LoopTimes, Stall
-from master.ports import hub
-from master.ports.hub import TASKS
+from master.ports import port_server
+from master.ports.port_server import TASKS
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, run
 from tests.waiting import settled
 from wire.message import Message
@@ -39,7 +39,7 @@ class People:
     async def stranger(self, port: str = DATA) -> Peer:
         """Somebody at another machine."""
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(hub, "identify", lambda _sock: KernelPeer(AWAY))
+            patched.setattr(port_server, "identify", lambda _sock: KernelPeer(AWAY))
             patched.setattr("master.ports.connection.is_loopback", lambda _address: True)  # as if he spoke TLS
             peer = await self.master.peer(port)
             await peer.call("auth.whoami")
@@ -202,7 +202,7 @@ def test_the_unix_account_of_a_user_who_cannot_log_in_is_told_why(
         await here.owner.call("user.add", name="bob")
         await bar(here)
         with monkeypatch.context() as patched:
-            patched.setattr(hub, "identify", lambda _sock: KernelPeer("127.0.0.1", is_here=True, account="bob"))
+            patched.setattr(port_server, "identify", lambda _sock: KernelPeer("127.0.0.1", is_here=True, account="bob"))
             bob = await here.master.peer()
             who = await bob.call("auth.whoami")
         assert (who["user"], "bob" in who["barred"]) == (None, True)
@@ -226,7 +226,7 @@ def test_a_unix_account_that_is_no_users_is_told_what_to_do_once_there_are_users
         refused = KernelPeer("127.0.0.1", is_here=True, refused=Message("account_of_tasks", account="bob"))
         for peer, key in zip([bob, refused], keys, strict=True):
             with monkeypatch.context() as patched:
-                patched.setattr(hub, "identify", lambda _sock, peer=peer: peer)
+                patched.setattr(port_server, "identify", lambda _sock, peer=peer: peer)
                 nobody = await here.master.peer()
                 who = await nobody.call("auth.whoami")
             assert (who["user"], who["barred"] is not None) == (None, first is not None)
@@ -464,7 +464,7 @@ def test_who_says_nothing_of_himself_is_cut_off_in_time(tmp_path: Path, monkeypa
         async with InProcess(tmp_path) as master:
             here = People(master, await master.peer(), monkeypatch)
             await here.owner.call("auth.whoami")
-            master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=0.2)
+            master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=0.2)
             stranger = await here.stranger()
             await cut_off(stranger)
             assert (await here.owner.call("auth.whoami"))["role"] == "admin"
@@ -512,7 +512,7 @@ def test_of_many_who_end_in_a_turn_that_is_old_all_are_cut_off_also_those_who_en
     async def story(here: People) -> None:
         users = [await here.user(name) for name in ("ann", "bob") for _ in range(5)]
         stays = await here.user("cy")
-        here.master.hub.dispatcher.turns.began = lambda: time.monotonic() - 1.0  # one is looked at in each turn
+        here.master.port_server.dispatcher.turns.began = lambda: time.monotonic() - 1.0  # one is looked at in each turn
         disable = [here.owner.ask("user.disable", name=name) for name in ("ann", "bob")]
         for user in users:
             await cut_off(user)
@@ -537,7 +537,7 @@ class Queue:
 def test_who_has_not_shown_who_he_is_stands_behind_all_others_until_he_does_or_goes(lab: Lab) -> None:
     async def story(here: People) -> None:
         made = await _token(here)
-        here.master.hub.loop = queue = Queue()
+        here.master.port_server.loop = queue = Queue()
         await (await here.master.peer()).call("auth.whoami")  # the kernel knows him
         assert queue.strangers == set()
         ann, other = await here.stranger(), await here.stranger()

@@ -20,7 +20,7 @@ from master.core.tasks.attempt import Attempt
 from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
-from master.ports.hub import NODES, TASKS
+from master.ports.port_server import NODES, TASKS
 from master.verbs.task_rows import DEFAULTS
 from master.views.sight import HIDDEN, Sight
 from tests.cases import each_case
@@ -200,7 +200,7 @@ def test_who_listens_is_told_of_changes_as_of_what_there_is(tmp_path: Path, priv
         assert task["name"] == ("" if hidden else "secret-new")
         assert task["variables"] == {"ann": VARIABLES, "bob": {}}.get(viewer, {"TOKEN": HIDDEN})
         # And so is who did not read at the time.
-        streams = here.master.hub.streams
+        streams = here.master.port_server.streams
         for session in streams.subscribers[TASKS]:
             if session.sight.user == viewer:
                 late = streams.update(1, session.sight)
@@ -214,7 +214,7 @@ def test_an_update_is_encoded_once_for_all_who_are_told_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(here: Lab) -> None:
-        streams = here.master.hub.streams
+        streams = here.master.port_server.streams
         for viewer in VIEWERS:
             for port in (TASKS, TASKS):
                 peer = await (here.master.peer(port) if viewer == "owner" else here.here.user(viewer, port=port))
@@ -319,7 +319,7 @@ def test_who_else_computes_on_a_gpu_is_told_where_tasks_are_open_and_to_admins(
             assert ("carol" in text or "secret-said" in text) == told, text
             assert ("987654321" in text) <= told
         told_of = msgspec.json.encode({"op": "sample", "at": 1, "gpus": msgspec.to_builtins(reports)})
-        here.master.hub.sample("a", EncodedSample(as_sample(told_of)))
+        here.master.port_server.sample("a", EncodedSample(as_sample(told_of)))
         sampled = json.dumps(await stream.notification())
         assert ("carol" in sampled and "987654321" in sampled and "dave" in sampled) == told
         assert "2.1.x" in sampled

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from master.core.people.people import Role
-from master.ports import hub
+from master.ports import port_server
 from master.verbs.access import Caller
 from tests.master.in_process import InProcess, comes_as, run
 
@@ -105,7 +105,7 @@ def test_an_admin_of_the_desktop_client_or_of_a_confined_token_sets_nothing(
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             caller = Caller("127.0.0.1", "ann", "admin", frozenset({"read", "submit"}), "token")
-            monkeypatch.setattr(hub, "by_kernel", lambda *_args, **_keys: lambda _people, _now: caller)
+            monkeypatch.setattr(port_server, "by_kernel", lambda *_args, **_keys: lambda _people, _now: caller)
             peer = await master.peer()
             assert (await peer.refusal("setting.set", name=NAME, value=1))[0] == "forbidden"
             assert await peer.call("setting.list", name=NAME)

@@ -13,7 +13,7 @@ import pytest
 from master.core.attempts.agent_messages import EncodedSample, as_sample
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeState
-from master.ports.hub import NODES, TASKS
+from master.ports.port_server import NODES, TASKS
 from master.views.sight import HIDDEN
 from tests.master.in_process import DATA, FACTS, Peer
 from tests.master.verbs.test_people import cut_off
@@ -123,7 +123,7 @@ def test_of_nodes_it_tells_how_they_are_and_not_where_nor_what_anybody_wrote(tmp
         check(await stream.call("subscribe"), privacy, tmp_path)
         told = {"op": "sample", "at": 1, "cpu_percent": 7, "gpus": msgspec.to_builtins(reports), "gpu_fault": "/secret"}
         told["disks"] = [{"path": "/secret", "total_mib": 1, "free_mib": 1}]
-        here.master.hub.sample("a", EncodedSample(as_sample(msgspec.json.encode(told))))
+        here.master.port_server.sample("a", EncodedSample(as_sample(msgspec.json.encode(told))))
         sampled = await stream.notification()
         check(sampled, privacy, tmp_path)
         assert sampled["params"]["cpu_percent"] == 7

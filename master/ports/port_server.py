@@ -1,8 +1,8 @@
 """The three ports, and those of the desktop client where it has its own: all connections, and what they share.
 
 Each port understands JSON-RPC and the desktop client's dialect, and the agents that dial in; `connection` finds out who
-speaks what, `places` how many there may be. From other machines plain text is taken from desktop clients only, who know
-nothing else.
+speaks what, `connection_counts` says how many there may be. From other machines plain text is taken from desktop
+clients only, who know nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from master.verbs.call import VerbDispatcher
 from master.verbs.surroundings import Surroundings
 from wire.message import Message
 
-__all__ = ["NODES", "TASKS", "Hub", "PortLimits"]
+__all__ = ["NODES", "TASKS", "PortLimits", "PortServer"]
 
 log = logging.getLogger("muster.ports")
 
@@ -64,7 +64,7 @@ class LoopTurns(Protocol):
         """Was one connection heard in this turn, and nothing else?"""
 
 
-class Hub:
+class PortServer:
     """All connections, and what they share. `desktop` decides which clients may use the desktop client's dialect, `tls`
     which must speak TLS, and `reports` receives agents that dial in; without one of these none may, or must. `loop`:
     its measurements, and the order in which it reads connections."""
