@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.callers.peer import Peer, Person
-from master.config.config import load_config
+from master.callers.peer import Person
 from master.core.nodes.inventory import NodeState
-from master.ports import local_accounts, port_server
+from master.ports import local_accounts
 from monitor.agent.machine import machine_id
 from tests.master.core.small_core import BOOT
-from tests.master.in_process import InProcess, run
 from tests.master.in_process import Peer as Caller
+from tests.master.in_process import run
+from tests.master.local_users import connects_as, same_names
 from tests.master.verbs.test_people import PASSWORD
 
 ANN, BOB = 4713, 4714
@@ -34,17 +34,11 @@ def test_an_admins_account_without_a_log_in_is_worth_a_tasks_token_where_tasks_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            conf = tmp_path / "conf.json"
-            told = {**msgspec.json.decode(conf.read_bytes()), "local_users": "same name"}
-            conf.write_bytes(msgspec.json.encode(told))
-            owner = await master.peer()
-            await owner.call("user.add", name="ann", role="admin", password=PASSWORD)
-            await owner.call("user.add", name="bob")
-            master.place.config = load_config(conf)
+        admin = {"name": "ann", "role": "admin", "password": PASSWORD}
+        async with same_names(tmp_path, admin, {"name": "bob"}) as (master, _):
 
             async def comes(uid: int) -> Caller:
-                monkeypatch.setattr(port_server, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=uid))
+                connects_as(monkeypatch, uid)
                 return await master.peer()
 
             ann = await comes(ANN)

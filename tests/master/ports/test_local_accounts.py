@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from master.callers.peer import Peer, Person
-from master.config.config import load_config
+from master.callers.peer import Person
 from master.nodes.registry import NodeConfig
-from master.ports import local_accounts, port_server
+from master.ports import local_accounts
 from master.ports.local_accounts import LocalAccounts
-from tests.master.in_process import InProcess, run
+from tests.master.in_process import run
+from tests.master.local_users import connects_as, same_names
 from tests.waiting import PATIENCE_S, settled
 
 SHORT_S = 0.05
@@ -69,16 +68,9 @@ def test_while_the_directory_service_hangs_others_are_answered(tmp_path: Path, m
             return Person("ann" if answer.wait() else "")
 
         monkeypatch.setattr(local_accounts, "person", person)
-        async with InProcess(tmp_path) as master:
-            conf = tmp_path / "conf.json"
-            told = {**msgspec.json.decode(conf.read_bytes()), "local_users": "same name"}
-            conf.write_bytes(msgspec.json.encode(told))
-            owner = await master.peer()
-            await owner.call("user.add", name="ann")
-            master.place.config = load_config(conf)
-            one_of_this_machine = Peer("127.0.0.1", is_here=True, uid=ANN)
+        async with same_names(tmp_path, {"name": "ann"}) as (master, owner):
             with monkeypatch.context() as meanwhile:
-                meanwhile.setattr(port_server, "identify", lambda _sock: one_of_this_machine)
+                connects_as(meanwhile, ANN)
                 ann = await master.peer()
                 asking = ann.ask("auth.whoami")
                 await settled(here.is_set)
@@ -94,14 +86,8 @@ def test_an_account_as_which_others_tasks_run_here_is_nobody_by_the_kernels_word
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            conf = tmp_path / "conf.json"
-            told = {**msgspec.json.decode(conf.read_bytes()), "local_users": "same name"}
-            conf.write_bytes(msgspec.json.encode(told))
-            owner = await master.peer()
-            await owner.call("user.add", name="ann", role="admin")
-            master.place.config = load_config(conf)
-            monkeypatch.setattr(port_server, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=ANN))
+        async with same_names(tmp_path, {"name": "ann", "role": "admin"}) as (master, _):
+            connects_as(monkeypatch, ANN)
             assert (await (await master.peer()).call("auth.whoami"))["role"] == "admin"
             shared = NodeConfig(name="here", gpu_count=0, ip="127.0.0.1", user_name="ann")
             master.place.fleet.configs = {"here": shared}
