@@ -16,6 +16,7 @@ from wire.harmless import harmless
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
     from typing import Any
 
     from client.cli.context import Context
@@ -54,49 +55,62 @@ def run(context: Context) -> int:
         context.print_json(info)
         return 0
     nodes = context.client.nodes()
-    if info.get("registry_fault"):
-        context.say(registry_fault(info["registry_fault"], colour=coloured()))
-    if info.get("conf_fault"):
-        context.say(conf_fault(info["conf_fault"], colour=coloured()))
-    since = duration(time.time() - info["started_at"])
-    context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
-    if info.get("user"):
-        context.say(f"you      {harmless(info['user'])} (`muster whoami`)")
-    if info.get("conf_at_start"):
-        context.say(f"conf     takes effect at the next start: {', '.join(map(harmless, info['conf_at_start']))}")
-    for one in info.get("conf_outranked") or ():
-        context.say(f"set      {outranking_line(one)}")
-    for line in _certificate(info.get("tls") or {}):
-        context.say(f"tls      {line}")
-    for title, key in _SENTENCES.items():
-        for one in info.get(key) or ():
-            context.say(f"{title:<8} {harmless(one['text'])}")
-    if info.get("store_fault"):
-        context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
-    if info.get("compaction_fault"):
-        context.say(f"journal  grows and is not compacted: {harmless(info['compaction_fault'])}")
-    if info.get("ids_fault"):
-        context.say(f"ids      {harmless(info['ids_fault'])}")
-    for line in _loop(info.get("loop") or {}):
-        context.say(f"loop     {line}")
-    if info.get("unsaved"):
-        context.say(f"unsaved  {_unsaved(info['unsaved'])}")
-    for loss in info.get("damage") or ():
-        context.say(f"damage   {moment(loss['at'])}: {harmless(loss['what'])} (`muster status --seen` ends this line)")
-    context.say(f"nodes    {_counts(Counter(node_condition(node) for node in nodes))}")
-    context.say(f"gpus     {_gpus(nodes)}")
-    context.say(f"tasks    {_counts(info.get('tasks'))}")
-    if info.get("warned"):
-        context.say(f"idle     {_idle(info['warned'])}")
+    for fault, worded in (("registry_fault", registry_fault), ("conf_fault", conf_fault)):
+        if info.get(fault):
+            context.say(worded(info[fault], colour=coloured()))
+    lines = [*_master(context.address, info), *_faults(info), *_work(info, nodes)]
     if metrics is not None:
-        context.say(f"metrics  {_writer(metrics)}")
-    for line in _console_lines(info.get("console"), console):
-        context.say(f"console  {line}")
+        lines.append(("metrics", _writer(metrics)))
+    lines += [("console", line) for line in _console_lines(info.get("console"), console)]
+    for title, text in lines:
+        context.say(f"{title:<8} {text}")
     for line in _troubles(nodes, terminal_width()):
         context.say(line)
     if not any((info.get("tasks") or {}).values()):
         context.say("\nno tasks yet; submit one with: muster submit -- CMD …")
     return 0
+
+
+def _master(address: Any, info: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield lines about the master and its settings, each with its title."""
+    since = duration(time.time() - info["started_at"])
+    yield "master", f"{address}, version {info['version']}, up for {since}, pid {info['pid']}"
+    if info.get("user"):
+        yield "you", f"{harmless(info['user'])} (`muster whoami`)"
+    if info.get("conf_at_start"):
+        yield "conf", f"takes effect at the next start: {', '.join(map(harmless, info['conf_at_start']))}"
+    for one in info.get("conf_outranked") or ():
+        yield "set", outranking_line(one)
+    for line in _certificate(info.get("tls") or {}):
+        yield "tls", line
+    for title, key in _SENTENCES.items():
+        for one in info.get(key) or ():
+            yield title, harmless(one["text"])
+
+
+def _faults(info: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield lines about what the disk or the loop did not do, each with its title."""
+    if info.get("store_fault"):
+        yield "disk", f"no new tasks are taken: {harmless(info['store_fault'])}"
+    if info.get("compaction_fault"):
+        yield "journal", f"grows and is not compacted: {harmless(info['compaction_fault'])}"
+    if info.get("ids_fault"):
+        yield "ids", harmless(info["ids_fault"])
+    for line in _loop(info.get("loop") or {}):
+        yield "loop", line
+    if info.get("unsaved"):
+        yield "unsaved", _unsaved(info["unsaved"])
+    for loss in info.get("damage") or ():
+        yield "damage", f"{moment(loss['at'])}: {harmless(loss['what'])} (`muster status --seen` ends this line)"
+
+
+def _work(info: dict[str, Any], nodes: list[Node]) -> Iterator[tuple[str, str]]:
+    """Yield lines about nodes, GPUs and tasks, each with its title."""
+    yield "nodes", _counts(Counter(node_condition(node) for node in nodes))
+    yield "gpus", _gpus(nodes)
+    yield "tasks", _counts(info.get("tasks"))
+    if info.get("warned"):
+        yield "idle", _idle(info["warned"])
 
 
 def _certificate(tls: dict[str, Any]) -> list[str]:
