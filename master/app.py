@@ -25,6 +25,7 @@ from master.core.executor import Executor
 from master.core.people.run_as import RunAs, as_their_owners
 from master.desktop.news import News, news_path
 from master.drivers.choice import Drivers
+from master.drivers.report import ReportServer
 from master.durable import failpoint
 from master.durable.store import Permit, Store
 from master.edited_files.ownership import user_name
@@ -38,7 +39,7 @@ from master.loop.garbage import Garbage
 from master.loop.stalls import StallWatch
 from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
-from master.nodes.link_making import LinkMaker
+from master.nodes.link_making import LinkMaker, LinkWatcher
 from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import company_of
 from master.nodes.samples import Samples
@@ -173,26 +174,13 @@ class Master:
     def _build(self, loaded: _Loaded, engine: Engine) -> tuple[Served, PortServer, Executor]:
         """Build the parts around the queue, from the nodes to the ports. Nothing of them runs yet."""
         config, core, run_as = self.config, loaded.core, loaded.run_as
-        tls = _tls(config)
+        tls, files = _tls(config), _files(config)
         drivers = Drivers(config, loaded.lineage.cluster, core, tls)
         samples = Samples(IdleWatcher(engine, lambda: core.settings.scheduler.idle_after_s).sample)
         ways_back = WaysBack(engine, config, tls, loaded.task_tokens)
         acting: Acting
-        links = LinkMaker(
-            engine,
-            loaded.lineage,
-            samples,
-            make_driver=drivers.make,
-            folders=config.shared_folders,
-            watchers=(
-                FolderWatcher(engine, OwnFolders(config.shared_folders)),
-                OwnAccount(engine, config.desktop_client.user, is_allowed=config.desktop_client.local_nodes == "allow"),
-                OwnersNodes(engine, lambda node: acting.has_agent(node)),  # noqa: PLW0108  (it is made below)
-                ways_back,
-            ),
-            objection=lambda facts: company_of(facts, config.desktop_client),
-            turns=self._stalls,
-        )
+        owners = OwnersNodes(engine, lambda node: acting.has_agent(node))  # noqa: PLW0108  (it is made below)
+        links = self._links(engine, loaded.lineage, samples, drivers, (owners, ways_back))
         fleet = self.fleet = Fleet(
             engine,
             links,
@@ -200,33 +188,12 @@ class Master:
             run_as_allowed=config.run_as_allowed,
             accounts=config.accounts,
         )
-        files = _files(config)
         acting = acting_for(core, files, str(config.train_logs), config=config, account_of=run_as, ask=fleet.probe)
         executor: Executor = Agents(
             engine, lambda: _launch_settings(config, core), fleet.send, ways_back.give, run_as, ask=fleet.probe
         )
         engine.executor_of = lambda _node: executor
-        served = self.served = Served(
-            followed=FollowedFiles(config, engine, fleet, tls),
-            engine=engine,
-            fleet=fleet,
-            reports=drivers.reports,
-            files=files,
-            acting=acting,
-            audit=self._audit,
-            passwords=Passwords(),
-            guesses=Guesses(config.limits),
-            directory=loaded.directory,
-            services=loaded.services,
-            task_tokens=loaded.task_tokens,
-            run_as=run_as,
-            lab=loaded.lab,
-            news_log=str(news_path(config.server_log)),
-            started_at=self._started_at,
-            stop=self.stop,
-            stalls=self._stalls,
-            failing_hooks=self._failing_hooks,
-        )
+        served = self.served = self._served(loaded, engine, drivers.reports, files, acting)
         port_server = PortServer(
             *(engine, served, port_limits(config), config.desktop_client),
             tls=tls,
@@ -235,6 +202,52 @@ class Master:
         )
         samples.listen(port_server.sample)
         return served, port_server, executor
+
+    def _links(
+        self, engine: Engine, lineage: Lineage, samples: Samples, drivers: Drivers, watchers: tuple[LinkWatcher, ...]
+    ) -> LinkMaker:
+        """Build what makes links to nodes. `watchers`: those that the caller uses as well."""
+        config = self.config
+        is_allowed = config.desktop_client.local_nodes == "allow"
+        return LinkMaker(
+            engine,
+            lineage,
+            samples,
+            make_driver=drivers.make,
+            folders=config.shared_folders,
+            watchers=(
+                FolderWatcher(engine, OwnFolders(config.shared_folders)),
+                OwnAccount(engine, config.desktop_client.user, is_allowed=is_allowed),
+                *watchers,
+            ),
+            objection=lambda facts: company_of(facts, config.desktop_client),
+            turns=self._stalls,
+        )
+
+    def _served(self, loaded: _Loaded, engine: Engine, reports: ReportServer, files: Files, acting: Acting) -> Served:
+        """Build the parts that verbs use."""
+        config = self.config
+        return Served(
+            followed=FollowedFiles(config, engine, self.fleet, reports.tls),
+            engine=engine,
+            fleet=self.fleet,
+            reports=reports,
+            files=files,
+            acting=acting,
+            audit=self._audit,
+            passwords=Passwords(),
+            guesses=Guesses(config.limits),
+            directory=loaded.directory,
+            services=loaded.services,
+            task_tokens=loaded.task_tokens,
+            run_as=loaded.run_as,
+            lab=loaded.lab,
+            news_log=str(news_path(config.server_log)),
+            started_at=self._started_at,
+            stop=self.stop,
+            stalls=self._stalls,
+            failing_hooks=self._failing_hooks,
+        )
 
     async def _serve(self, served: Served, port_server: PortServer, nodes: tuple[NodeConfig, ...]) -> None:
         config, engine, fleet, followed = self.config, served.engine, served.fleet, served.followed
