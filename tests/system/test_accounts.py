@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from master.durable import failpoint
+from tests.faults import reason_of, says
 from tests.soak import one_in
 from tests.system.accounts_lab import AccountsLab, let_in, shut_out
 from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, let_share
@@ -22,6 +23,7 @@ from tests.testbed import processes
 from tests.testbed.accounts import PEOPLE
 from tests.testbed.bed import Testbed
 from tests.waiting import until
+from wire.message import Message
 
 if TYPE_CHECKING:
     from client.shapes import NodeAccount
@@ -96,7 +98,12 @@ def test_that_the_agent_of_one_account_is_away_concerns_its_tasks_alone(accounts
     lab.kill_agent_of("alice")
     until("that is noticed", lambda: states_of(lab)["alice"] == "unreachable", NOTICED_S)
     another = submit_as(lab, "alice", "true")
-    until("it is told why hers waits", lambda: "alice" in why(lab, another), NOTICED_S, seen=partial(why, lab, another))
+    until(
+        "it is told why hers waits",
+        lambda: says(why(lab, another), "account_away", account="alice"),
+        NOTICED_S,
+        seen=partial(why, lab, another),
+    )
     assert node_of(lab, lab.host.name)["state"] == "online"
     bobs.open()
     assert ended(lab, his) == ("succeeded", 0)
@@ -129,16 +136,15 @@ def submit_as(lab: AccountsLab, name: str, command: str) -> int:
     return submit(lab, command, lab.host.name, gpus=1)
 
 
-def why(lab: AccountsLab, number: int) -> str:
-    return task_of(lab, number)["reason"] or ""
+def why(lab: AccountsLab, number: int) -> Message | None:
+    return reason_of(task_of(lab, number))
 
 
 def test_who_has_no_account_there_waits_with_the_cure_until_he_has_one(accounts_lab: AccountsLab) -> None:
     lab = accounts_lab
     lab.start_trusted()
     hers = submit_as(lab, "carol", "id -un")
-    until("it is told why", lambda: "has no SSH account" in why(lab, hers), seen=partial(why, lab, hers))
-    assert "`accounts`" in why(lab, hers)
+    until("it is told why", lambda: says(why(lab, hers), "no_account_there"), seen=partial(why, lab, hers))
     assert lab.agent_of("carol") is None
     lab.write_registry([lab.entry(lab.host, accounts={**lab.account("alice"), **lab.account("carol")})])
     assert ended(lab, hers) == ("succeeded", 0)
@@ -152,7 +158,7 @@ def test_an_account_that_is_not_named_any_more_keeps_what_runs_there(accounts_la
     lab.write_registry([lab.entry(lab.host, accounts=lab.account("carol"))])
     until("that is noticed", lambda: set(states_of(lab)) == {"bob", "carol"})
     another = submit_as(lab, "alice", "true")
-    until("hers waits", lambda: "has no SSH account" in why(lab, another), seen=partial(why, lab, another))
+    until("hers waits", lambda: says(why(lab, another), "no_account_there"), seen=partial(why, lab, another))
     lab.muster("cancel", str(another))
     lab.kill_master()
     lab.start()
@@ -169,7 +175,7 @@ def test_a_key_in_which_others_have_a_hand_opens_nothing_and_is_told_nowhere(acc
     key.chmod(0o640)
     lab.start_trusted()
     hers = submit_as(lab, "alice", "true")
-    until("it is told why", lambda: "chmod 600" in why(lab, hers), NOTICED_S, seen=partial(why, lab, hers))
+    until("it is told why", lambda: says(why(lab, hers), "key_file_open"), NOTICED_S, seen=partial(why, lab, hers))
     doctor = lab.muster("node", "doctor", lab.host.name)
     assert "alice's tasks wait" in doctor.stdout
     assert "bob's" not in doctor.stdout

@@ -140,7 +140,7 @@ def test_a_task_begins_when_the_masters_clock_shows_its_time_and_nobody_waits_a_
         until_state(client, failing, "failed")
         assert [attempt["exit_code"] for attempt in client.show(failing)["attempts"]] == [1, 1]
         assert client.show(tomorrow)["state"] == "waiting"
-        assert "begins no sooner than" in (client.why(tomorrow)["brief"] or "")
+        assert client.why(tomorrow)["reason_key"] == "begins_at"
         lab.jump(DAY)
         until_state(client, tomorrow, "succeeded")
     assert "Traceback" not in lab.server_log()

@@ -28,6 +28,7 @@ from tests.ports import free_ports
 from tests.system.containers import FOLDER, asked_for, composed, copied, options
 from tests.system.lab import ROOT, Lab
 from tests.waiting import PATIENCE_S, until
+from wire.message import Message
 
 SCHEMA = ROOT / "tests" / "data" / "compose" / "compose-spec.json"
 IMAGES_PYTHON = "/opt/muster/bin/"
@@ -175,7 +176,7 @@ def test_in_containers_the_accounts_of_the_machine_are_known_and_a_restart_loses
     containers.muster("users", "add", "alice")
     known, other = whoami("alice"), whoami("carol")
     assert known.stdout.splitlines()[:1] == ["user    alice"], known.stderr
-    assert "your Unix account carol is not a user here" in other.stdout
+    assert str(Message("account_not_added", account="carol")) in other.stdout
     containers.muster("submit", "--hold", "--gpus", "0", "--", "true")
     containers.again("master")
     until("it is there again", lambda: lab.muster("status").returncode == 0)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from client.api import Client
+from tests.faults import reason_of
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message
 
 if TYPE_CHECKING:
     from client.shapes import TaskPage
@@ -95,7 +97,7 @@ def test_a_day_of_one_that_gives_way_and_grows(small: Lab, heeds: bool) -> None:
         has(client, waiter, 2)
         page = has(client, task, 2)
         assert (page["attempt"], page["retries"], page["resizes"]) == (2, 0, 1)
-        assert page["attempts"][0]["reason"] == "ended to go on with 2 GPUs in place of 4"
+        assert reason_of(page["attempts"][0]) == Message("was_resized", was=4, gpus=2)
         assert page["attempts"][0]["asked_end"] == {"why": "resize", "by": ""}
 
         # He ends, nobody waits, and it grows again.

@@ -6,6 +6,7 @@ import json
 
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message
 
 KEPT = 3
 
@@ -58,7 +59,8 @@ def test_beyond_keep_history_a_task_is_shown_listed_found_logged_explained_waite
     listed = json.loads(said(lab, "queue", "--all", "--search", f"this is {second - ids[0]}", "--json"))
     assert [task["id"] for task in listed] == [second]
     assert "has already ended (failed)" in lab.muster("cancel", str(second)).stderr
-    assert "only a waiting one can be held" in lab.muster("hold", str(second)).stderr
+    told = Message("cannot_hold", id=second, state="failed")
+    assert str(told) in lab.muster("hold", str(second)).stderr
     # Tried again it is one task, in the queue; a kill changes nothing.
     said(lab, "retry", str(second))
     lab.kill_master()
@@ -72,10 +74,11 @@ def test_beyond_keep_history_a_task_is_shown_listed_found_logged_explained_waite
         page, total = client.list_tasks(ended=True, active=False, limit=KEPT + 2, offset=1)
         assert ([task["id"] for task in page], total) == ([task["id"] for task in tasks[1 : KEPT + 3]], len(ids))
     said(lab, "rm", str(first))
-    assert "there is no task" in lab.muster("show", str(first)).stderr
+    gone = str(Message("no_task", id=first))
+    assert gone in lab.muster("show", str(first)).stderr
     lab.kill_master()
     lab.start()
-    assert "there is no task" in lab.muster("show", str(first)).stderr
+    assert gone in lab.muster("show", str(first)).stderr
     assert lab.muster("rm", str(first)).returncode == 1
 
 

@@ -16,6 +16,7 @@ from master.durable.disk import OsDisk
 from tests.rights import need_users
 from tests.system.lab import ROOT, Lab
 from tests.system.pc import Pc
+from wire.message import Message
 
 FIRST, SECOND = "gull kettle 七 orchard", "seven slow lanterns hum"
 MASTERS = 6001
@@ -46,7 +47,7 @@ def test_it_holds_after_the_next_start_and_her_log_ins_have_ended(lab: Lab, ann:
     assert "does not answer: the password is set in its files" in done.stderr
     lab.start()
     conf = ("--conf", str(lab.conf))
-    assert "token is not valid" in ann.muster("whoami", *conf).stderr
+    assert str(Message("no_such_token")) in ann.muster("whoami", *conf).stderr
     ann.log_in("ann", SECOND, *conf)
     assert json.loads(ann.muster("whoami", "--json", *conf).stdout)["user"] == "ann"
     [entry] = [one for one in json.loads(lab.muster("audit", "--json").stdout) if one["from"] == "offline"]

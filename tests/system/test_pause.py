@@ -73,7 +73,7 @@ def test_what_is_asked_while_nobody_hears_is_done_when_the_agent_is_back(lab: La
         client.pause(task)
         shown = client.show(task)
         assert shown["state"] == "running"
-        assert "not said yet that it stands still" in (shown["reason"] or "")
+        assert shown["reason_key"] == "to_be_paused"
         counts_on(counted)
         client.start_agents(["node0"])
         until_state(client, task, "paused")

@@ -14,6 +14,7 @@ from tests.system.root_lab import RootLab
 from tests.testbed.bed import Testbed
 from tests.waiting import PATIENCE_S, until
 from wire.errors import ForbiddenError, MusterError
+from wire.message import Message, names
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_a_users_task_has_his_rights_where_the_agent_is_root_and_commands_nobody
             until("he has no account there", lambda: state(dave, number) == "failed")
             assert f"there is no account dave on {first}" in str(dave.show(number)["reason"])
         told = {node: lab.muster("node", "doctor", node).stdout for node in (first, shared)}
-        no_account = "tasks of dave cannot start there: no account has that name"
+        no_account = str(Message("doctor_no_accounts", users=names(["dave"])))
         assert [no_account in told[node] for node in (first, shared)] == [True, False], told
         after = owner.submit("id -un", node=first)
         until("the owner's tasks run as they did", lambda: state(owner, after) == "succeeded")

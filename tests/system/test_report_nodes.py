@@ -19,12 +19,14 @@ import pytest
 
 from monitor.agent.report.settings import state_base
 from tests.cases import each_case
+from tests.faults import link_of
 from tests.rights import need_program
 from tests.system.far_node import ENTRY, NAME, FarNode, files_with
 from tests.system.lab import Lab
 from tests.testbed import processes
 from tests.testbed.archives import of_another_version
 from tests.waiting import until
+from wire.message import Message
 
 REFUSED, BUSY, GAVE_UP, BAD_SETUP = 77, 75, 69, 78
 
@@ -313,7 +315,7 @@ def test_a_node_whose_machine_is_frozen_is_unreachable_and_keeps_its_gpus(
             client.wait([task], 60, until="started")
         far.hang_up()
         node = far.await_state("unreachable")
-        assert "not been heard from for 1 s" in str(node["reason"])
+        assert link_of(node) == Message("agent_not_heard", seconds=1.0)
         assert [gpu["held_by"] for gpu in node["gpus"]].count([task]) == 1
         far.start_again()
         far.await_state("online")

@@ -8,9 +8,11 @@ import signal
 from itertools import islice, pairwise
 from typing import Any
 
+from tests.faults import link_of
 from tests.system.lab import Lab
 from tests.waiting import until
 from wire.agent import SAMPLE_S
+from wire.message import Message
 
 
 def told(lab: Lab, *words: str) -> Any:
@@ -67,7 +69,8 @@ def test_a_node_is_sampled_and_pinged_as_an_admin_says_while_it_runs_and_after_t
     os.kill(agent, signal.SIGSTOP)
     try:
         with lab.client() as client:
-            until("its silence is noticed", lambda: client.node("node0")["reason"] == "the agent said nothing for 3 s")
+            silent = Message("agent_silent", seconds=3.0)
+            until("its silence is noticed", lambda: link_of(client.node("node0")) == silent)
     finally:
         os.kill(agent, signal.SIGCONT)
     await_online(lab)

@@ -10,8 +10,10 @@ import pytest
 
 from client.api import Client
 from tests.agent.fake_gpus import Machine, gpu, process
+from tests.faults import reason_of, says
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message, ids
 
 CARD_MIB = 24_000
 SHARE: dict[str, Any] = {"gpus": 1, "share": True, "gpu_memory_mib": 8000}
@@ -77,7 +79,7 @@ def test_a_gpu_is_shared_by_what_is_asked_and_closed_by_what_a_task_really_uses_
         assert "15000 MiB of GPU 0" in lab.muster("why", str(first)).stdout
         third = client.submit("true", **SHARE)
         assert state(client, third) == "waiting"
-        until("why it waits is told", lambda: "uses more than it asked for" in str(client.show(third)["reason"]))
+        until("why it waits is told", lambda: says(reason_of(client.show(third)), "card_outgrown"))
         assert [state(client, task) for task in (first, second)] == ["running", "running"], "nobody is ended for it"
         client.cancel([first])
         client.wait([first])
@@ -95,15 +97,15 @@ def test_a_task_on_a_gpu_that_it_was_not_given_is_told_so_and_ended_where_the_la
         client.wait([stray], until="started")
         until("its process is known", lambda: pid_of(client, stray))
         machine.has(gpu(0, used=9300, total=CARD_MIB, util=50), process(0, pid_of(client, stray), 9000))
-        until("its owner is told", lambda: "GPU 0, which it was not given" in str(client.show(stray)["warning"]))
-        assert "which it was not given" in lab.muster("why", str(stray)).stdout
+        until("its owner is told", lambda: client.show(stray)["warning_key"] == "stray_task")
+        assert str(client.show(stray)["warning"]) in lab.muster("why", str(stray)).stdout
         assert f"used by task {stray} (pid {pid_of(client, stray)})" in lab.muster("nodes").stdout
         waits = client.submit("true", gpus=1)
         until("why it waits is told", lambda: f"used by task {stray}" in str(client.show(waits)["reason"]))
         said = lab.muster("set", "scheduler.stray_tasks", "end")
         assert said.returncode == 0, said.stderr
         assert client.wait([stray], 60)[stray]["state"] == "failed"
-        assert str(client.show(stray)["reason"]).startswith("stray_task: it computed on node0, GPU 0, which it was not")
+        assert reason_of(client.show(stray)) == Message("ended_as_stray", node="node0", gpus=ids([0]))
         machine.has(gpu(0, used=300, total=CARD_MIB, util=0))
         assert client.wait([waits], 60)[waits]["state"] == "succeeded"
 
@@ -147,9 +149,11 @@ def test_a_forced_large_task_starts_before_the_small_ones_that_came_later_also_o
             small = [client.submit("true", gpus=1) for _ in range(6)]
             gates[0].touch()
             client.wait(held[:1])
-            until("it is told", lambda: "is reserved for it" in str(client.show(large)["reason"]))
-            kept = f"is reserved for task {large}"
-            until("the small one is told", lambda: kept in str(client.show(small[0])["reason"]))
+            until("it is told", lambda: says(reason_of(client.show(large)), "kept_for_it"))
+            until(
+                "the small one is told",
+                lambda: says(reason_of(client.show(small[0])), "kept_for_another", task=large),
+            )
         lab.kill_master()
         for gate in gates[1:]:
             gate.touch()
