@@ -94,6 +94,6 @@ class Caller:
         return info
 
     def push_port(self, what: What) -> int:
-        """The port at which changes of `tasks` or `nodes` are told; where only the data port is known, it is asked."""
+        """The port that sends changes of `tasks` or `nodes`; where only the data port is known, it is asked."""
         known = self.address.train_state if what == "tasks" else self.address.monitor
         return known if known is not None else int(self.info()["ports"][_PORTS[what]])

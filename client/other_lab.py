@@ -35,7 +35,7 @@ def other_lab(lab: Lab, where: tuple[str, int], theirs: str = "") -> OtherLabErr
     ours = f"that of {lab.conf}"
     if lab.copied_from:
         ours += f" (a copy of {lab.copied_from} that no master was started for yet)"
-    # A copy of conf.json on another machine, or in another home, is told what works there.
+    # A copy of conf.json on another machine, or in another home, reads what works there.
     way = f"--conf {shlex.quote(theirs)}" if os.path.isfile(theirs) else f"--master {host}:{port}"
     held, cure = theirs, f"`{way}` uses that lab; "
     if not theirs:

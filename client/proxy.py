@@ -11,7 +11,7 @@ _LOCAL, _REMOTE = "socks5", "socks5h"
 
 def dial(proxy: str, host: str, port: int, timeout: float) -> socket.socket:
     """Connect to HOST:PORT. `timeout` in seconds. Raises OSError, and ConfigError for what is no proxy's address; a
-    password in it is told to nobody."""
+    password in it is never shown."""
     import socks
 
     scheme, gate, gate_port, user, password = _parse(proxy)

@@ -26,7 +26,7 @@ IDLE_S = 60.0
 """Seconds that an unused connection stays open for a caller that returns."""
 MOST = 1000
 SEEN_S = 3600.0
-"""So often the master is told that a log-in is used; it notes it as seldom."""
+"""So often the console tells the master that a log-in is used; the master notes it as seldom."""
 
 
 class Shown(NamedTuple):

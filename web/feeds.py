@@ -1,6 +1,6 @@
 """Notifications, fanned out: one subscription at the master for all clients that see the same, however many there are.
 
-Where conf.json's `privacy` is `open`, all who are signed in are told the same, which the console subscribes to itself;
+Where conf.json's `privacy` is `open`, all who are signed in receive the same, which the console subscribes to itself;
 else each log-in has a subscription of its own. A new client's snapshot is requested from the master over the connection
 of the notifications, and takes its place in their stream: nothing is lost between the two. Each news has a number
 (`seq`), by which a client that returns after a break receives the missed ones, once.

@@ -1,4 +1,4 @@
-"""`python -m web --conf FILE`: the console of a lab, until it is told to end.
+"""`python -m web --conf FILE`: the console of a lab, until a signal ends it.
 
 Owns the process: its log, and the lock that keeps a lab to one console.
 """

@@ -60,7 +60,7 @@ class Timely(H11Protocol):
         self._unheard.enter(self, self._whose, self._give_up)
 
     def _give_up(self) -> None:
-        """A browser opens connections before it knows what for, and is told nothing when one of them is closed."""
+        """A browser opens connections before it knows what for, and learns nothing when one of them is closed."""
         if self.transport.is_closing():
             return
         if self.conn.trailing_data[0]:

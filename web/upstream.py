@@ -1,4 +1,4 @@
-"""One connection to a port of the master, for one caller: calls, their answers, and what is told unasked.
+"""One connection to a port of the master, for one caller: calls, their answers, and what the master sends unasked.
 
 Answers are passed on as bytes; the console decodes only the parts that it reads. Each connection identifies its caller
 when it is opened: first the console itself, which removes the rights that its account has by the kernel, then the user
@@ -130,7 +130,7 @@ async def _is_masters(settings: Settings, writer: asyncio.StreamWriter) -> bool:
 
 class Upstream:
     """Open it with `open`; close it with `close`. `on_frame` is given the answers to calls that were `send`, and all
-    that is told unasked, each as a line; `closed` is done when the connection is over, with why."""
+    that the master sends unasked, each as a line; `closed` is done when the connection is over, with why."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Several:
-    """Names, or ids, in short. `parts`: those that are told, runs folded (`gpu[01-20]`, `3-12`); `count`: how many
+    """Names, or ids, in short. `parts`: those that are shown, runs folded (`gpu[01-20]`, `3-12`); `count`: how many
     there are in all; `more`: of how many the parts do not tell."""
 
     __slots__ = ("count", "more", "parts")
@@ -48,14 +48,14 @@ class Several:
 
 
 def names(all_of_them: Iterable[str], most: int | None = None) -> Several:
-    """Names in the order given; of more than `most` parts only so many are told."""
+    """Return names in the order given; of more than `most` parts it shows only so many."""
     known = list(all_of_them)
     parts = names_in_parts(known, most)
     return Several(tuple(part for part, _ in parts), len(known), len(known) - sum(count for _, count in parts))
 
 
 def ids(all_of_them: Iterable[int], most: int | None = None) -> Several:
-    """Ids in their order, each once; of more than `most` parts only so many are told."""
+    """Return ids in their order, each once; of more than `most` parts it shows only so many."""
     known = set(all_of_them)
     parts = ids_in_parts(known, most)
     return Several(tuple(part for part, _ in parts), len(known), len(known) - sum(count for _, count in parts))
@@ -215,7 +215,7 @@ def _size(count: int) -> str:
 
 
 def _moment(at: float) -> str:
-    """With the zone in which it is told, which need not be the reader's."""
+    """With the zone of this machine, which need not be the reader's."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))
     except (OverflowError, ValueError, OSError):

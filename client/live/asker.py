@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Asker(Worker):
     """One question at a time.
 
-    Each answer is told as {"method": "answer", "params": {"to": what `ask` was given, "result" or "error"}}.
+    Each answer is sent on as {"method": "answer", "params": {"to": what `ask` was given, "result" or "error"}}.
     """
 
     def __init__(self, address: Address, token: str | None, tell: Tell) -> None:

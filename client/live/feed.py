@@ -1,4 +1,4 @@
-"""The feeds: each follows one subscription of the master in a thread of its own and hands on what it is told.
+"""The feeds: each follows one subscription of the master in a thread of its own and hands on what it receives.
 
 Does not interpret the messages; the state does. A lost connection is reported and opened again, for as long as it
 takes.

@@ -79,7 +79,7 @@ class Worker(ABC):
         self._thread.start()
 
     def end(self) -> None:
-        """Break off what is under way; nothing is told any more."""
+        """Break off what is under way; send nothing on any more."""
         self.ended.set()
         self._session.break_off()
 

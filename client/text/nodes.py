@@ -16,7 +16,7 @@ _NEVER_CUT_BELOW = 20
 _NAMES = 6
 """How many names, or ranges of them, stand before one trouble."""
 _LINES = 20
-"""How many different troubles are told."""
+"""How many different troubles are shown."""
 
 
 def told_together(nodes: list[Node], room: int | None) -> list[str]:

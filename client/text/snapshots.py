@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from client.shapes import Snapshot
 
 _ABBREVIATED = 10
-"""Digits of a commit that are told, as git does."""
+"""Digits of a commit that are shown, as git does."""
 
 
 def snapshot_line(taken: Snapshot) -> str:

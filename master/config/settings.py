@@ -77,8 +77,8 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stray_tasks: Annotated[
         Literal["tell", "end"],
         Meta(
-            description="what is done with a task that computes on a GPU which it was not given: its owner is told, or "
-            "it is ended",
+            description="what is done with a task that computes on a GPU which it was not given: its owner gets a "
+            "warning, or it is ended",
             extra={"unit": "word"},
         ),
     ] = "tell"
@@ -106,8 +106,8 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_action: Annotated[
         Literal["tell", "hold_next", "end"],
         Meta(
-            description="what is done about a task that is marked as idle: its owner is told, the owner's next tasks "
-            "with GPUs wait as well, or the task is ended",
+            description="what is done about a task that is marked as idle: its owner gets a warning, the owner's next "
+            "tasks with GPUs wait as well, or the task is ended",
             extra={"unit": "word"},
         ),
     ] = "tell"

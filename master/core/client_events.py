@@ -159,8 +159,8 @@ class ClientEvents:
         return task
 
     def cancel(self, task_id: int, now: float, reason: Message | None = None, *, by: str = "") -> bool:
-        """Cancel, because `by` wants that. True: it was still waiting and is ended; False: its node was told and will
-        report the end."""
+        """Cancel, because `by` wants that. True: it was still waiting and is ended; False: its node has the order and
+        will report the end."""
         task = self._task_table.admit(Event.CANCEL, task_id)
         if task.state in QUEUED:
             self._task_table.end(task, TaskState.CANCELLED, now, reason)

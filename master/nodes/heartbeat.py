@@ -1,4 +1,4 @@
-"""The heartbeat of a link: pings, the pace that an agent is told, and when a silent one is given up."""
+"""The heartbeat of a link: pings, the pace of an agent, and when a silent one is given up."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Heartbeat:
         self._keeps_pace = False
         self._beat_s = wire.HEARTBEAT_S
         self._pace: wire.Pace | None = None
-        """The one that the agent was told."""
+        """The one that the agent has."""
         self._is_doubted = False
         self._look: asyncio.TimerHandle | None = None
 

@@ -64,7 +64,7 @@ def check_holds_something(task: Task) -> None:
 
 def check_allocation_edit(context: Context, task: Task, changes: Mapping[str, Any]) -> None:
     """Raise BadRequestError for what an allocation cannot have, ConflictError for a name that another has of which the
-    caller is told nothing more."""
+    caller learns nothing more."""
     if not task.is_allocation:
         return
     if "name" in changes:

@@ -226,7 +226,7 @@ async def _with_copies(context: Context, answer: Removed) -> Removed:
 
 
 def cancelled(context: Context, params: Cancel) -> Explained | Generator[None, None, Explained]:
-    """End some tasks; those that cannot be are told apart, with the reason."""
+    """End some tasks; the answer lists apart those that cannot be ended, with the reason."""
     answer = cancel(context, params)
     return _explained_if_missing(context, answer) if isinstance(answer, Cancelled) else _then_explained(context, answer)
 
@@ -237,7 +237,7 @@ def _then_explained(context: Context, work: Cancelling) -> Generator[None, None,
 
 
 def _explained_if_missing(context: Context, answer: Cancelled) -> Explained:
-    """Of an archived task it is told that it has ended rather than that there is none."""
+    """Say of an archived task that it has ended, rather than that there is none."""
     missing = [task_id for task_id, code in answer.codes.items() if code == NotFoundError.code]
     return _explained(context, answer, missing) if missing and context.engine.archive.is_there else answer
 

@@ -44,7 +44,7 @@ class PushChannel(Protocol):
         and goes first."""
 
     def end(self) -> None:
-        """Tell nothing more: who it was told to is another one now, or nobody."""
+        """Tell nothing more: the listener is another one now, or gone."""
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -256,7 +256,7 @@ class Calls:
         await self._dispatcher.engine.settled()
 
     def told(self, error: Exception, name: str, asked: Any) -> MusterError:
-        """The error as the caller is told it. A defect is ours: its details are for the log."""
+        """Return the error as the caller receives it. A defect is ours: its details are for the log."""
         if isinstance(error, MusterError):
             return error
         log.error("a request of %s failed: %s %.300r", self.caller.address, name, for_log(name, asked), exc_info=error)

@@ -56,7 +56,7 @@ class Archive(msgspec.Struct, frozen=True):
 
 
 def token(context: Context, params: NodeToken) -> TokenTold:
-    """Make a node's token, which is told this once, or take it away; with what its agent needs besides."""
+    """Make a node's token, which only this answer shows, or take it away; with what its agent needs besides."""
     core, reports = context.core, context.master.reports
     config = context.master.fleet.configs.get(params.name)
     core.node(params.name)

@@ -160,7 +160,7 @@ async def remove(context: Context, params: OneNode) -> NodeRemoved:
 
 
 async def _change(context: Context, change: Callable[..., tuple[NodeConfig, ...]], *words: Any) -> Any:
-    """Change the file in a thread. The fleet is told from there, before anybody else may change the file: changes
+    """Change the file in a thread. That thread tells the fleet, before anybody else may change the file: changes
     then take effect in the order in which they were written."""
     loop, fleet = asyncio.get_running_loop(), context.master.fleet
 

@@ -159,7 +159,7 @@ def _known(context: Context, ids: list[int]) -> list[int]:
 
 
 def seen(context: Context, _params: Nothing) -> Done:
-    """Note that somebody has seen the `damage` that `server.info` tells; it is told no more."""
+    """Note that somebody has seen the `damage` that `server.info` tells; from then on it does not tell it."""
     context.change(context.core.forget_damage)
     return Done()
 

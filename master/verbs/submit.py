@@ -25,9 +25,9 @@ from wire.message import Message
 
 class Submit(Spec, kw_only=True, omit_defaults=True):
     """task.submit: what a task may ask for, and its `command`: a list of words, or a text for bash. `request_id`: two
-    submits with the same one are one submit. `dry_run`: nothing is filed; it is told where the task would go. `strict`:
-    what would keep it from starting well, as task.places tells it, is refused. `as`: in whose name, of root on the
-    master's machine alone, who must say so once there are users."""
+    submits with the same one are one submit. `dry_run`: nothing is filed; the answer says where the task would go.
+    `strict`: what would keep it from starting well, as task.places tells it, is refused. `as`: in whose name, of root
+    on the master's machine alone, who must say so once there are users."""
 
     command: Annotated[list[str] | str, Meta(examples=[["python3", "train.py"]])]
     as_user: str | None = msgspec.field(default=None, name="as")

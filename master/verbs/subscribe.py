@@ -1,4 +1,4 @@
-"""The verb `subscribe`: from now on a connection is told what changes, behind a snapshot of what there is."""
+"""The verb `subscribe`: a connection receives a snapshot of what there is, and from then on what changes."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def _awaited(core: Core, after: After) -> Message:
 
 
 def cancel(context: Context, params: Cancel) -> Cancelled | Cancelling:
-    """Cancel some tasks; those that cannot be are told apart, with the reason."""
+    """Cancel some tasks; the answer lists apart those that cannot be cancelled, with the reason."""
     # Successors first: a cancelled predecessor would otherwise end them with its own reason.
     ids = sorted(set(_to_cancel(context, params)), reverse=True)
     done = Cancelled([], [], {}, {}, {})

@@ -1,4 +1,4 @@
-"""Runs a command of the lab's that is told something: JSON on its stdin, nothing of the master's but that.
+"""Runs a command of the lab's with JSON on its stdin, and nothing of the master's but that.
 
 Owns its life: a session of its own, a clean environment, an end after a while, with all that it started in that
 session. Its callers decide what it is told, and when.

@@ -1,4 +1,4 @@
-"""Watches for tasks that do nothing: is told of every sample, looks at logs, and tells the core what it finds.
+"""Watches for tasks that do nothing: receives every sample, looks at logs, and tells the core what it finds.
 
 Logs are looked at in threads: a hung NFS stops no loop, and means only that nobody is marked. `idle_detector` decides
 which task is marked; the core shows it.

@@ -74,7 +74,7 @@ ERRORS: dict[str, str] = {
     "no_predecessor": "there is no task {id} to come after",
     "waits_in_circle": "task {id} cannot wait for task {other}: that one waits for it",
     "diff_with_what": "task {id} is beside no other task of an array: say which other (`muster diff {id} ID`)",
-    "diff_of_others": "you may not see what was asked for in task {id}, so nothing is told of what differs",
+    "diff_of_others": "you may not see what was asked for in task {id}, so the differences are not shown",
     "strictly_refused": "{faults:; } (without --strict this is a note, and the task is queued)",
     "never_met": "task {id} has ended as {state}: `{id}:{on}` can never be met",
     "account_answers": (
@@ -253,7 +253,7 @@ ERRORS: dict[str, str] = {
     ),
     "text_or_kept": "say what the file is to be: its whole `text`, or the name of an earlier version that was `kept`",
     "no_kept_file": "{name} is no version of {file} that was kept; `muster conf kept` lists them",
-    "password_again": "show your password once more (`password`): this changes what the master is told by its files",
+    "password_again": "show your password once more (`password`): this changes a file that the master obeys",
     "bad_frame": "{said}; the connection is closed",
     "no_request": "not a JSON-RPC request: {said}",
     "no_object": "not a JSON-RPC request: it does not begin with a brace; the connection is closed",

@@ -24,7 +24,7 @@ _PROXY = "--proxy"
 
 
 class _Family:
-    """The command that a package of `actions` is; each is told in a line."""
+    """The command that a package of `actions` is; each has a line in its help."""
 
     def __init__(self, package: str, actions: dict[str, str]) -> None:
         self._package = package

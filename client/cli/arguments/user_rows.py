@@ -1,4 +1,4 @@
-"""A CSV file of users: a head, and a row for each. All that is wrong is told at once, by line and column."""
+"""A CSV file of users: a head, and a row for each. It reports all mistakes at once, by line and column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS = ("name", "display", "mail", "role", "groups", "expires", "language")
 _NAME = r"[a-z_][a-z0-9_-]{0,31}"
 _BETWEEN_GROUPS = r"[\s;|]+"
 _TOLD = 20
-"""So many mistakes are told; who has more has another kind of file."""
+"""It reports so many mistakes; a file with more is of another kind."""
 
 
 def read(path: str, said: bytes, users: Collection[str], groups: Collection[str]) -> list[dict[str, Any]]:

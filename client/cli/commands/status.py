@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   muster status
   muster status --json | jq .tasks
-  muster status --seen         what it tells of damage was seen, and is told no more"""
+  muster status --seen         you have seen what it says of damage; it does not say it again"""
 _TROUBLES = 5
 FELT_S = 0.25
 """So long nobody should wait for everybody."""
 _SENTENCES = {"desktop": "desktop_closed", "users": "closed_nodes", "hooks": "failing_hooks", "clock": "clock"}
-"""Which lists of sentences are told, and the word before each."""
+"""The lists of sentences that it shows, and the word before each."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("--seen", action="store_true", help="what is told of damage was seen: tell it no more")
+    parser.add_argument("--seen", action="store_true", help="you have seen what it says of damage: do not say it again")
 
 
 def run(context: Context) -> int:

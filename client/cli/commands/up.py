@@ -142,7 +142,7 @@ def _begun(context: Context, conf: str, program: Program) -> bool:
 
 
 def _await(context: Context, conf: str, program: Program, process: subprocess.Popen[bytes]) -> bool:
-    """Wait until it is at work; whether it is. That it cannot start is told, and no fault of the master's."""
+    """Wait until it is at work; whether it is. It says so if it cannot start, which is no fault of the master's."""
     if program.awaited(conf, process):
         return True
     context.note(f"{program.without}: {harmless(program.last_word(conf))}")

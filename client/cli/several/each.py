@@ -74,7 +74,7 @@ def ids_and_names(task_ids: list[int], names: Mapping[str, str]) -> str:
 
 
 class Refused:
-    """Refusals by task: those that differ by the task's id only are told in one line."""
+    """Refusals by task: those that differ by the task's id only share a line."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -171,7 +171,7 @@ def environment(
 
 
 def visible(part: Part, names: Mapping[int, str] | None) -> str:
-    """The GPUs of a part, as CUDA is told of them: `2,3`."""
+    """The GPUs of a part, as CUDA reads them: `2,3`."""
     return ",".join((names or {}).get(gpu, str(gpu)) for gpu in part.gpus)
 
 

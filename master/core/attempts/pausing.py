@@ -53,7 +53,7 @@ class Pausing:
     # -- what people ask --------------------------------------------------------------------------------------
 
     def pause(self, task_id: int, by: str, now: float) -> Task:
-        """Somebody wants it to stand still: its nodes are told, and will say when it does. Raises ConflictError."""
+        """Somebody wants it to stand still: tell its nodes, which will say when it does. Raises ConflictError."""
         task = self._task_table.admit(Event.PAUSE, task_id)
         if task.is_allocation:
             raise ConflictError(Message("allocation_runs_nothing", id=task_id))
@@ -71,7 +71,7 @@ class Pausing:
         return task
 
     def resume(self, task_id: int) -> Task:
-        """It may go on: its nodes are told. Raises ConflictError."""
+        """It may go on: tell its nodes. Raises ConflictError."""
         task = self._task_table.admit(Event.RESUME, task_id)
         if task.is_allocation:
             raise ConflictError(Message("allocation_runs_nothing", id=task_id))

@@ -1,8 +1,8 @@
 """The ledger of what is held: the nodes by name, and the cluster as a whole.
 
-Pure: no I/O, no clock. It is told what the registry says and which tasks hold what; it answers whether a request could
-ever be met. `node` describes a node, and the table of resources what can be asked for; choosing among nodes is the
-scheduler's business.
+Pure: no I/O, no clock. Callers give it what the registry says and which tasks hold what; it answers whether a request
+could ever be met. `node` describes a node, and the table of resources what can be asked for; choosing among nodes is
+the scheduler's business.
 """
 
 from __future__ import annotations

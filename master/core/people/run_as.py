@@ -46,7 +46,7 @@ def as_the_agent(_owner: str) -> str | None:
 
 
 def account_on(node: str, facts: Facts | None, account: str | None) -> str | None:
-    """Return the account as which the agent of a node is told to run a command whose owner has this account. None: its
+    """Return the account that the agent of a node has to become for a command whose owner has this account. None: its
     own, for it is not root, and all that it runs is its own account's. Raises WouldBeRootError."""
     if account is None or facts is None or facts.can_run_as:
         return account

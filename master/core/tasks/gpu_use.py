@@ -1,4 +1,4 @@
-"""The use of GPUs, as it is told to a caller who asks for one task: what the task uses of them, and which tasks have
+"""The use of GPUs, as a caller sees it who asks for one task: what the task uses of them, and which tasks have
 those for which it waits. Pure."""
 
 from __future__ import annotations

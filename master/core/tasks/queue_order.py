@@ -1,7 +1,7 @@
 """The queue's order, kept rather than made anew: sorting a hundred thousand tasks takes longer than others may wait.
 
-Pure. It is told which tasks changed and looks at them only when somebody asks: a few are put in their places, many are
-sorted into what is in order already. Which tasks belong into the queue is what their states say.
+Pure. Its caller says which tasks changed; it looks at them only when somebody asks: a few are put in their places, many
+are sorted into what is in order already. Which tasks belong into the queue is what their states say.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Transfers:
         self.results: list[dict[str, Any]] = []
 
     def attempt(self, local: str, what: Callable[[], None]) -> None:
-        """Do one thing; what is refused is told, and the rest goes on. `local`: what it is about, on our own disk."""
+        """Do one thing; report a refusal, and go on with the rest. `local`: what it is about, on our own disk."""
         from wire.errors import MusterError, UnreachableError
 
         try:

@@ -1,5 +1,5 @@
-"""Tasks that compute on a GPU which they were not given: their owner is told, others are kept away, and the lab may end
-them."""
+"""Tasks that compute on a GPU which they were not given: their owner gets a warning, others are kept away,
+and the lab may end them."""
 
 from __future__ import annotations
 
