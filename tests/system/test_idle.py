@@ -123,3 +123,39 @@ def test_a_lab_that_wants_no_marks_gets_none(lab: Lab, machine: Machine) -> None
     time.sleep(2 * SAMPLES_S)
     assert warning(lab, task_id) is None
     cancel(lab, task_id)
+
+
+def set_action(lab: Lab, action: str) -> None:
+    said(lab, "set", "scheduler.idle_action", action)
+
+
+def test_with_hold_next_the_owners_next_task_with_gpus_waits_until_the_idle_one_is_paused(
+    lab: Lab, machine: Machine
+) -> None:
+    lab.start()
+    set_action(lab, "hold_next")
+    idle_one = holds(lab, machine)
+    until("the mark", lambda: warning(lab, idle_one))
+    with lab.client() as client:
+        waits, other = client.submit("sleep 1000", gpus=1), client.submit("true", gpus=0)
+        assert client.wait([other], 60)[other]["state"] == "succeeded", "it asks for no GPU"
+        until("it waits for that", lambda: f"idle task {idle_one} of" in str(client.show(waits)["reason"]))
+        assert "scheduler.idle_action" in said(lab, "why", str(waits))
+        client.pause(idle_one)
+        client.wait([waits], 60, until="started")
+        client.resume(idle_one)
+        until("the mark is back", lambda: warning(lab, idle_one))
+        assert client.show(waits)["state"] == "running", "who has started runs on"
+    for task in (waits, idle_one):
+        cancel(lab, task)
+
+
+def test_with_end_an_idle_task_is_ended_and_its_owner_reads_why(lab: Lab, machine: Machine) -> None:
+    lab.start()
+    set_action(lab, "end")
+    idle_one = holds(lab, machine)
+    with lab.client() as client:
+        ended = client.wait([idle_one], 60)[idle_one]
+        assert (ended["state"], ended["reason_key"]) == ("failed", "ended_as_idle")
+    for words in (["queue", "--all"], ["show", str(idle_one)], ["why", str(idle_one)]):
+        assert "scheduler.idle_action" in said(lab, *words)
