@@ -299,7 +299,7 @@ def is_licence(resource: str) -> bool:
 
 
 def name_of(place: str) -> str | Message:
-    """What to call the place of a reservation in messages: the node, or the licence."""
+    """Return the name of a reservation's place in messages: of the node, or of the licence."""
     return Message("licence", name=place.removeprefix(LICENCE)) if is_licence(place) else place
 
 

@@ -267,6 +267,8 @@ def test_a_log_is_searched_with_the_rights_with_which_it_is_read(tmp_path: Path)
     asked: list[tuple[str, log_pieces.Where]] = []
 
     class Theirs:
+        account = ""
+
         def read(self, path: str, where: log_pieces.Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
             assert not collapsed
             asked.append((path, where))
