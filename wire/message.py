@@ -237,6 +237,7 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "are": lambda nodes: "are" if nodes.count > 1 else "is",
     "size": _size,
     "minute": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)),
+    "by": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(-(-at // 60) * 60)),
     "moment": _moment,
     "quoted": shlex.quote,
     "signal": lambda code: f" ({name})" if (name := signal_of(code)) else "",

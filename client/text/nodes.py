@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client.text.colours import painted
 from client.text.columns import cut
-from client.text.quantities import minute
+from client.text.quantities import by_minute
 from wire.harmless import harmless
 from wire.ranges import ids_in_short, impersonal, names_in_short
 
@@ -86,7 +86,7 @@ def reserved_for(node: Node) -> str:
         return ""
     gpus, at = kept["gpus"], kept["expected_at"]
     what = f"GPU{'s' if len(gpus) > 1 else ''} {ids_in_short(gpus)} {'are' if len(gpus) > 1 else 'is'}"
-    when = "; nobody knows when it starts" if at is None else f", which is expected to start by {minute(at)}"
+    when = "; nobody knows when it starts" if at is None else f", which is expected to start by {by_minute(at)}"
     return f"{what if gpus else 'what it has is'} reserved for task {kept['task']}{when}"
 
 

@@ -33,6 +33,11 @@ def minute(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
+def by_minute(at: float) -> str:
+    """Return the first whole minute by which that time has come."""
+    return minute(-(-at // _MINUTE) * _MINUTE)
+
+
 def mib(value: float | None) -> str:
     """MiB as GiB where that reads better; `-` for None."""
     if value is None:

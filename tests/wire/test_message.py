@@ -166,6 +166,14 @@ def test_two_that_say_the_same_are_equal_and_can_be_told_together() -> None:
     assert repr(Message("room")) == "Message('room', {})"
 
 
+def test_a_time_by_which_something_has_happened_is_told_in_the_first_whole_minute_after_it() -> None:
+    minute = Message("kept_for_another_until", node="a", gpus=names([]), task=1, until=120.0)
+    told = Message("expected_to_end", id=1, at=120.0)
+    for at, same in ((60.1, True), (120.0, True), (120.1, False)):
+        assert (str(told.but(at=at)) == str(told)) is same, at
+    assert str(minute.but(until=179.9)) == str(minute), "and one that it may not outlast in the minute before it"
+
+
 def sample(form: str) -> object:
     """A value that this form can put into words."""
     if form in {"subject", "has", "are", "few", "gpus", "or none"}:
@@ -174,7 +182,8 @@ def sample(form: str) -> object:
         return ("a", "b")
     return (
         7
-        if form in {"signal", "size", "minute", "moment", "and more", ",", ".0f", ".1f", ".3g", "g"} or "|" in form
+        if form in {"signal", "size", "minute", "by", "moment", "and more", ",", ".0f", ".1f", ".3g", "g"}
+        or "|" in form
         else "x"
     )
 

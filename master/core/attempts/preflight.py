@@ -206,17 +206,18 @@ def _doomed(after: After, awaited: Awaited) -> int | None:
 
 
 def unknown_memory(task: Task, inventory: Inventory) -> Message | None:
-    """That of no node which could take it anybody knows a GPU with so much memory."""
+    """That of no node which could take it anybody knows a GPU with so much memory. None where no node ever could: that
+    is refused."""
     mib = task.gpu_memory_mib
     if mib is None:
         return None
     request = request_of(task)
-    for node in inventory.nodes.values():
-        if obstacle(node, request) is None:
-            known = (node.gpu_memory_mib(gpu) for gpu in range(len(node.spec.gpu_models)))
-            if any(has is not None and has >= mib for has in known):
-                return None
-    return Message("gpu_memory_unknown", mib=mib)
+    able = [node for node in inventory.nodes.values() if obstacle(node, request) is None]
+    for node in able:
+        known = (node.gpu_memory_mib(gpu) for gpu in range(len(node.spec.gpu_models)))
+        if any(has is not None and has >= mib for has in known):
+            return None
+    return Message("gpu_memory_unknown", mib=mib) if able else None
 
 
 def closed_to_owner(task: Task, inventory: Inventory) -> Message | None:

@@ -18,6 +18,7 @@ from master.core.attempts.preflight import (
     once_each,
     one_word,
     told,
+    unknown_memory,
     wants_of,
 )
 from master.core.nodes.inventory import NodeSpec
@@ -249,3 +250,13 @@ def test_an_environment_by_its_path_is_there_if_it_is_a_virtual_one_or_condas() 
     task = Task(id=1, command="true", cwd="/w", env="/home/li/miniforge3/envs/x")
     (want,) = wants_of(task, [], root="/w", conda="/c", on_node=False)
     assert want.paths == (f"{task.env}/bin/activate", f"{task.env}/conda-meta")
+
+
+def test_nobody_is_told_to_wait_for_a_gpu_that_says_how_much_memory_it_has_where_none_could_ever_have_so_much() -> None:
+    wish = Task(id=0, command="true", gpus=1, gpu_memory_mib=30_000)
+    silent, small = (
+        NodeSpec(name="a", gpu_models=("GPU",)),
+        NodeSpec(name="b", gpu_models=("GPU",), gpu_memory_mib=(24_000,)),
+    )
+    assert unknown_memory(wish, core_with(silent, small).inventory) == Message("gpu_memory_unknown", mib=30_000)
+    assert unknown_memory(wish, core_with(small).inventory) is None, "it is refused"

@@ -44,6 +44,7 @@ export const FORMS = {
   signal: (code) => (signalOf(code) ? `（${signalOf(code)}）` : ""),
   size: (bytes) => size(bytes),
   minute: (at) => wholeMoment(at).slice(0, 16),
+  by: (at) => wholeMoment(Math.ceil(at / 60) * 60).slice(0, 16),
   moment: (at) => wholeMoment(at),
 };
 

@@ -14,7 +14,7 @@ export const WORDS = {
   slots_unknown: "CPU 数量未知：请在登记表中写明（cpus 或 slots）",
   would_all: "{conditions: and }",
   would_end: "任务 {tasks:few} 结束{nodes:on}",
-  would_end_by: "任务 {tasks:few} 结束{nodes:on}（预计不晚于 {at:minute}）",
+  would_end_by: "任务 {tasks:few} 结束{nodes:on}（预计不晚于 {at:by}）",
   would_be_back: "{nodes:subject}恢复连接",
   would_take_tasks: "{nodes:subject}恢复接收任务",
   would_one_be_back: "{nodes:subject}之一恢复连接",

@@ -82,7 +82,7 @@ export const WORDS = {
   could_not_start_it: "未能启动该任务，仅在没有其他节点可用时再试",
   room: "放得下",
   kept_for_it: "{node}{gpus:gpus} 已为它预留，待任务 {tasks:few} 结束；时间未知",
-  kept_for_it_until: "{node}{gpus:gpus} 已为它预留，预计 {until:minute} 前可用，待任务 {tasks:few} 结束",
+  kept_for_it_until: "{node}{gpus:gpus} 已为它预留，预计 {until:by} 前可用，待任务 {tasks:few} 结束",
   kept_for_it_after: "{node}{gpus:gpus} 已为它预留，待任务 {tasks:few} 结束",
   kept_for_it_free: "{node}{gpus:gpus} 空闲，已为它预留",
   kept_for_another: "{node}{gpus:gpus} 已为任务 {task} 预留，它在等待任务 {tasks:few}",
@@ -114,7 +114,7 @@ export const WORDS = {
   held_by_tasks: "所缺的被占用：{holders:, }{more:and more}",
   have_some: "任务 {tasks:few} 占有一些",
   others_have_some: "其他人的任务占有一些",
-  expected_to_end: "任务 {id} 预计 {at:minute} 前结束",
+  expected_to_end: "任务 {id} 预计 {at:by} 前结束",
   ends_unknown: "任务 {tasks:few} 何时结束无人知道",
   none_held: "没有占用",
 
