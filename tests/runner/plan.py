@@ -42,12 +42,12 @@ class Run:
 
 
 STAGES: dict[str, tuple[Run, ...]] = {
-    # Tests that compute: as many workers as cores, and a worker that has no test left takes over another's.
-    "A": (Run("A", ("unit", "master"), 2, "worksteal", 60),),
-    # Tests that mostly wait. Those that share an expensive fixture stay on one worker. A browser needs half of the
-    # processors' time, so the others have more workers when it is done.
+    # Tests that compute, and some that wait: a worker more than cores. Who has no test left takes over another's.
+    "A": (Run("A", ("unit", "master"), 3, "worksteal", 60),),
+    # Tests that mostly wait: each needs about a third of a processor's time. Those that share an expensive fixture stay
+    # on one worker. A browser needs half of the processors' time, so the others have one worker more when it is done.
     "B": (
-        Run("B", ("real", "storm"), 4, "loadgroup", 120, later=2, browser=False),
+        Run("B", ("real", "storm"), 6, "loadgroup", 120, later=1, browser=False),
         Run("B in a browser", ("real", "storm"), 1, "loadgroup", 120, browser=True),
     ),
 }
