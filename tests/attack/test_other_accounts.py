@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,11 +66,12 @@ for origin, address, port in places:
 """As this account, at each place, it says what came on stdin, and tells what it heard."""
 
 
-@pytest.fixture(params=["0.0.0.0", "::"])  # noqa: S104  (that is the attack's way in)
-def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A master that listens everywhere, and has users: one is called like an account of the system."""
+@pytest.fixture(scope="module", params=["0.0.0.0", "::"])  # noqa: S104  (that is the attack's way in)
+def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A master that listens everywhere, and has users: one is called like an account of the system. Each test leaves it
+    as it was."""
     need_users()
-    lab = Lab(tmp_path, nodes=1)
+    lab = Lab(tmp_path_factory.mktemp("lab"), nodes=1)
     lab.write_conf(bind=request.param, local_users="same name", desktop_client={"networks": ["127.0.0.0/8", "::1"]})
     lab.start()
     try:
@@ -83,7 +83,7 @@ def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
         lab.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bed() -> Iterator[Testbed]:
     """It gives the machine an address that is no loopback one."""
     with Testbed(0) as bed:
@@ -214,6 +214,7 @@ def test_an_account_of_this_machine_opens_no_socket_file_or_process_of_the_maste
     with lab.client() as owner:
         task = owner.submit("echo secret")
         owner.wait([task])
+        owner.remove(task)
     got = []
     for folder in (lab.task_info, lab.state):
         words = [sys.executable, "-c", TAKES, str(NOBODY), str(folder), str(lab.master.pid)]
