@@ -72,7 +72,7 @@ class Waiting:
             for task in tasks:
                 self.moved(task, None, task.state)
             return
-        self.queue_order.note_all(task.id for task in tasks)
+        self.queue_order.note_new(task.id for task in tasks)
         self.backlog.add_alike(tasks)
         self._pending.plan_needed = True
 
