@@ -19,7 +19,6 @@ from master.core.nodes.inventory import NodeState
 from master.core.outcome import Move
 from master.core.tasks.task import ENDED, HELD, Task, TaskState
 from master.core.tasks.transitions import State
-from master.desktop.chinese import words_in_chinese
 from master.desktop.news_file import NewsFile
 from master.desktop.task_rows import command_text, id_text
 from master.engine.engine import Engine
@@ -261,6 +260,8 @@ def _why_ended(task: Task) -> str:
         return f"（环境 {_short(task.env)} 不存在或无法激活，详情见任务日志）"
     says_more = task.exit_code is None or task.reason_key in RAN_OUT or (task.reason or "").startswith(_LIMITS)
     if task.state is TaskState.FAILED and task.reason and says_more:
+        from master.desktop.chinese import words_in_chinese  # noqa: PLC0415  (a start has no use for it)
+
         return f"（{_short(words_in_chinese(task.reason))}）"
     return f"（退出码 {task.exit_code}）" if task.exit_code else ""
 

@@ -13,7 +13,6 @@ import socket
 from collections import deque
 from types import ModuleType
 
-from master.desktop.chinese import words_in_chinese
 from master.desktop.clients import DesktopClients, Subscription
 from master.desktop.send_queue import SendQueue
 from master.sessions.session import Connection, Session
@@ -212,5 +211,7 @@ class DesktopSession(Session):
         found = _MODE.match(broken.head)
         kind = _requests().REQUESTS.get(found[1].decode()) if found else None
         if found is not None and kind is not None:
+            from master.desktop.chinese import words_in_chinese  # noqa: PLC0415  (a start has no use for it)
+
             mode, info = kind.refuse(None, words_in_chinese(f"the request could not be read: {broken.why}"))
             self._send_queue.reply(wire.encode(mode, info, (found[2] or b"main").decode()))

@@ -10,13 +10,11 @@ its imports, takes three times as long.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import marshal
 import os
 import sys
 from collections.abc import Callable
-from importlib.machinery import SourceFileLoader
-from importlib.util import MAGIC_NUMBER
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from struct import Struct
 from threading import Lock
@@ -125,12 +123,14 @@ def _sources() -> dict[str, Path]:
 def _byte_code(name: str, path: Path, source: bytes) -> bytes:
     """The `.pyc` of a source. Python's own loader takes the code from `__pycache__` as for an import of the master's,
     or compiles it and keeps it there where it may. It is not asked where the file has changed since the start."""
+    from importlib.util import MAGIC_NUMBER, source_hash  # noqa: PLC0415  (a start needs none of its imports)
+
     code = _kept_code(name, path) if _is(path, source) else None
     if code is None or not _is(path, source):
         code = compile(source, str(path), "exec", dont_inherit=True)
     # Read once more, for code that was just compiled is written a little differently from code that was read.
     same = marshal.dumps(marshal.loads(marshal.dumps(_placed(code, f"{_PLACE}/{name}"))))  # noqa: S302  (our own)
-    return MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + same
+    return MAGIC_NUMBER + _UNCHECKED + source_hash(source) + same
 
 
 def _kept_code(name: str, path: Path) -> CodeType | None:
@@ -155,7 +155,7 @@ def _placed(code: CodeType, path: str) -> CodeType:
 
 
 def _folder(package: str) -> Path:
-    spec = importlib.util.find_spec(package)
+    spec = PathFinder.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise FileNotFoundError(f"the package {package} is not installed, so no agent can be made of it")
     return Path(next(iter(spec.submodule_search_locations)))

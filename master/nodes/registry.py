@@ -8,6 +8,7 @@ import ipaddress
 import json
 import re
 import shlex
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +28,10 @@ from wire.pattern import Pattern
 MISSING_CURE = Message("init_writes_registry")
 UNKNOWN_GPU = "GPU"
 """The model of a GPU that the registry counts and does not name."""
+
+TURN = threading.Lock()
+"""Held while the file is read or replaced *and* its content is passed on, so that the last content passed on is the
+file's."""
 
 COMMENT = ("_", "#", "//")
 """How keys begin that are for people: `"#": "the loud one"`. They are kept and mean nothing."""

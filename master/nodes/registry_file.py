@@ -7,21 +7,16 @@ all, with its mode and owner. `registry` knows what an entry may hold; the calle
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from master.edited_files import json_file, json_text, replaced_file
-from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
+from master.nodes.registry import MISSING_CURE, TURN, NodeConfig, entries_of, parse_registry
 from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
 from wire.file_fault import fault_of
 from wire.message import Message, Several
-
-TURN = threading.Lock()
-"""Held while the file is read or replaced *and* its content is passed on, so that the last content passed on is the
-file's."""
 
 LOCK_S = replaced_file.LOCK_S
 """How long another caller may hold the lock."""

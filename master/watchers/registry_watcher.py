@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from master.edited_files import json_file
-from master.nodes import registry_file
-from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
+from master.nodes.registry import MISSING_CURE, TURN, NodeConfig, entries_of, parse_registry
 from master.watchers.file_watcher import PACE, FileWatcher, Pace
 
 Nodes = tuple[NodeConfig, ...]
@@ -28,7 +27,7 @@ class RegistryWatcher(FileWatcher[Nodes]):
         *,
         pace: Pace = PACE,
     ) -> None:
-        super().__init__(path, loop, on_nodes, on_fault, pace=pace, turn=registry_file.TURN)
+        super().__init__(path, loop, on_nodes, on_fault, pace=pace, turn=TURN)
 
     def read(self, path: Path) -> bytes:
         """As `FileWatcher`."""

@@ -166,7 +166,7 @@ def test_the_version_is_that_of_the_sources_alone(monkeypatch: pytest.MonkeyPatc
     """Else two masters of one lab with different Pythons would replace each other's agents."""
     before = build()
     data = before.compiled.data
-    monkeypatch.setattr("master.drivers.agent_archive.MAGIC_NUMBER", b"\0\0\r\n")
+    monkeypatch.setattr("importlib.util.MAGIC_NUMBER", b"\0\0\r\n")
     assert build().version == before.version
     assert build().sources.data == before.sources.data
     assert build().compiled.data != data
@@ -223,7 +223,7 @@ def test_another_python_takes_the_sources(tmp_path: Path) -> None:
 def test_a_python_that_does_not_know_the_byte_code_takes_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("master.drivers.agent_archive.MAGIC_NUMBER", b"\0\0\r\n")
+    monkeypatch.setattr("importlib.util.MAGIC_NUMBER", b"\0\0\r\n")
     (tmp_path / "agent.pyz").write_bytes(build().compiled.data)
     with each_case() as cases:
         for python in pythons():

@@ -15,7 +15,7 @@ import pytest
 
 from master.edited_files import json_text, replaced_file
 from master.nodes import registry_file
-from master.nodes.registry import NodeConfig, load_registry
+from master.nodes.registry import TURN, NodeConfig, load_registry
 from tests import rights
 from tests.faults import fault_in, part, refused, refusing, said, wrong
 from tests.waiting import PATIENCE_S
@@ -239,7 +239,7 @@ def test_a_reader_that_hangs_does_not_leave_the_writer_without_an_answer(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry_file, "LOCK_S", 0.05)
-    with registry_file.TURN, refusing(StorageError, "registry_hangs", path=str(path)):
+    with TURN, refusing(StorageError, "registry_hangs", path=str(path)):
         registry_file.add(path, ENTRY)
     assert len(registry_file.add(path, ENTRY)) == 3
 
