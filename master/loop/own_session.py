@@ -27,10 +27,23 @@ async def start(*words: str, **how: Any) -> Process:
 
 def kill(process: Process) -> None:
     """Kill a program of `start` and everything in its process group, and do not wait: the kernel may hold it back for
-    as long as a file server hangs. It must not be over, or another process of its group must hold a pipe to the master:
-    else the number of the group may be another's."""
+    as long as a file server hangs. If it is over, the rest of its group is killed, if there is one."""
+    if process.returncode is not None and _is_somebody_elses(process.pid):
+        return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _is_somebody_elses(number: int) -> bool:
+    """Has another process the number of a program that is over? The kernel gives a number again once nothing is left
+    that has it, a process group neither: what left the group may still hold a pipe to the master."""
+    try:
+        os.getsid(number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 async def end(process: Process) -> None:
