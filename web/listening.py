@@ -1,7 +1,7 @@
 """The port: HTTPS, and plain HTTP from the same port for who types `http://`, told apart by the first byte.
 
-Owns how many connections may be open that have sent nothing, or no whole request. uvicorn reads the requests (in
-`timely`, which bounds their time), and the app answers them.
+Owns how many connections may be open that have sent nothing, or no whole request, or that rest behind an answer.
+uvicorn reads the requests (in `timely`, which bounds their time), and the app answers them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -30,6 +31,8 @@ MOST_SILENT_OF_ONE = 512
 """A whole lab may come from one address, a proxy's say, and all at once when the console was started anew."""
 BACKLOG = 256
 _TLS_HANDSHAKE = 0x16
+SSLProtocol.max_size = 32 << 10
+"""As many bytes asyncio keeps for reading from each connection with TLS, as long as it is open; 256 KiB by itself."""
 _BATCH = 64
 
 
@@ -50,6 +53,7 @@ class Port:
         most, most_of_one = timely.MOST_SPEAKING, timely.MOST_SPEAKING_OF_ONE
         self._in_handshake = Unheard(most, most_of_one, HANDSHAKE_S)
         self._in_head = Unheard(most, most_of_one, timely.HEAD_S)
+        self._resting = Unheard(timely.MOST_RESTING, timely.MOST_RESTING_OF_ONE, timely.REST_S)
         self._opening: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self._loop.add_reader(sock, self._accept)
@@ -102,7 +106,7 @@ class Port:
     async def _open(self, sock: socket.socket, whose: str, *, is_tls: bool) -> None:
         try:
             await self._loop.connect_accepted_socket(
-                partial(self._protocol, unheard=self._in_head, whose=whose),
+                partial(self._protocol, unheard=self._in_head, resting=self._resting, whose=whose),
                 sock,
                 ssl=self._context() if is_tls else None,
                 ssl_handshake_timeout=HANDSHAKE_S if is_tls else None,
@@ -117,7 +121,7 @@ class Port:
         self._is_closed = True
         self._loop.remove_reader(self._sock)
         self._sock.close()
-        for unheard in (self._silent, self._in_handshake, self._in_head):
+        for unheard in (self._silent, self._in_handshake, self._in_head, self._resting):
             unheard.clear()
 
     async def wait_closed(self) -> None:

@@ -23,17 +23,24 @@ HEAD_S = 15.0
 """For a request's head, from the connection's begin or the head's first byte."""
 MOST_SPEAKING = 4096
 MOST_SPEAKING_OF_ONE = 1024
+REST_S = 30.0
+"""So long a connection stays open behind an answer, for another request."""
+MOST_RESTING = 4096
+MOST_RESTING_OF_ONE = 512
+"""A whole lab may come from one address, and a browser has six; each costs memory, whoever rests there."""
 UNREAD_S = 120.0
 """Seconds after which a client that has read nothing is disconnected."""
 
 
 class Timely(H11Protocol):
-    """One connection. `unheard`: those whose heads are awaited; `whose`: with whom it is counted among them."""
+    """One connection. `unheard`: those whose heads are awaited, `resting`: those that have an answer, and may say
+    something else; `whose`: with whom it is counted among them."""
 
-    def __init__(self, *parts: Any, unheard: Unheard, whose: str, **named: Any) -> None:
+    def __init__(self, *parts: Any, unheard: Unheard, resting: Unheard, whose: str, **named: Any) -> None:
         super().__init__(*parts, **named)
         self._whose = whose
         self._unheard = unheard
+        self._resting = resting
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -43,11 +50,18 @@ class Timely(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a head, or of a body. More bytes of an incomplete head do not restart its time limit."""
+        self._resting.leave(self)
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             self._unheard.leave(self)
         elif self not in self._unheard:
             self._await_head()
+
+    def on_response_complete(self) -> None:
+        """An answer has left: wait for another request, among others who rest."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing() and self not in self._unheard:
+            self._resting.enter(self, self._whose, self.transport.close)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Change to WebSocket. A request that its parser cannot read would get no answer, and its connection no end."""
@@ -94,5 +108,6 @@ class Timely(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing more is expected of the client."""
         self._unheard.leave(self)
+        self._resting.leave(self)
         self._reads()
         super().connection_lost(exc)

@@ -33,6 +33,8 @@ BOUNDS = {
     "timely.HEAD_S": HEAD_S,
     "timely.MOST_SPEAKING": MOST,
     "timely.MOST_SPEAKING_OF_ONE": MOST_OF_ONE,
+    "timely.MOST_RESTING": MOST,
+    "timely.MOST_RESTING_OF_ONE": MOST_OF_ONE,
     "timely.UNREAD_S": 1.0,
     "bodies.PATIENCE_S": 1.0,
     "live.FIRST_S": 1.0,
@@ -167,6 +169,37 @@ def test_a_second_request_on_a_connection_has_no_more_time_than_the_first(consol
         assert sock.recv(65536).startswith(b"HTTP/1.1 200")
         sock.sendall(HEAD)
         assert b" 408 " in rest(sock)
+
+
+def test_who_rests_on_many_connections_behind_answers_takes_them_from_no_other(console: Console) -> None:
+    need_users()
+    with ExitStack() as many:
+        other = many.enter_context(line(console, "127.0.0.2", ANOTHER))
+        assert answered(other)
+        crowd = []
+        for _ in range(MOST_OF_ONE + 10):
+            crowd.append(many.enter_context(line(console)))
+            assert answered(crowd[-1])
+        assert rest(crowd[0]) == b"", "the oldest of that account made room"
+        assert answered(crowd[-1])
+        assert answered(other)
+
+
+def answered(sock: ssl.SSLSocket) -> bool:
+    """Ask for something small, and read all of the answer; the connection stays open."""
+    sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    said = b""
+    while b"\r\n\r\n" not in said or len(said.partition(b"\r\n\r\n")[2]) < _length(said):
+        piece = sock.recv(65536)
+        if not piece:
+            return False
+        said += piece
+    return said.startswith(b"HTTP/1.1 200")
+
+
+def _length(said: bytes) -> int:
+    head = said.partition(b"\r\n\r\n")[0].lower()
+    return int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
 
 
 def test_who_gives_a_body_byte_by_byte_is_refused_before_anybody_knows_him(console: Console) -> None:
