@@ -36,9 +36,14 @@ def finder(pattern: str, *, regex: bool, ignore_case: bool) -> Find:
     """Return a function that finds the pattern in a block. Raises re.error, OverflowError, RecursionError,
     MemoryError."""
     flags = re.IGNORECASE if ignore_case else 0
-    if regex or (ignore_case and not pattern.isascii()):
+    if regex or (ignore_case and not all(map(_is_one_in_any_case, pattern))):
         return _by_line(re.compile(pattern if regex else re.escape(pattern), flags))
     return _by_block(re.compile(re.escape(pattern.encode()), flags))
+
+
+def _is_one_in_any_case(letter: str) -> bool:
+    """Are bytes enough to tell a letter from its capital? Of ASCII `re` knows; Chinese signs have none."""
+    return letter.isascii() or letter.lower() == letter == letter.upper()
 
 
 def _by_block(wanted: re.Pattern[bytes]) -> Find:

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from master.files import log_pieces, log_search
+from master.files.log_matcher import finder
 from master.files.log_pieces import Piece
 from master.files.log_search import Ask, Found, search
+from tests.calls import calls_of
 from tests.leaps import Leap
 from tests.master.files.test_log_reader import logged
 from tests.master.in_process import InProcess, run
@@ -65,6 +67,13 @@ def test_capitals_are_told_from_small_letters_or_not_in_every_script(pattern: st
     assert len(step(data, pattern, ignore_case=True).matches) == (1 if pattern == "训练" else 2)
     assert len(step(data, "Ärger").matches) == 2
     assert not step(data, "ärger").matches
+
+
+def test_chinese_is_looked_for_in_a_block_at_once_and_not_line_by_line() -> None:
+    block = "第 1 轮 loss 0.5\n".encode() * 1000
+    find = finder("验证 LOSS", regex=False, ignore_case=True)
+    assert calls_of(lambda: list(find(block))) == calls_of(lambda: list(find(block[:100])))
+    assert step("验证 Loss 0.4\n".encode(), "验证 LOSS", ignore_case=True).matches
 
 
 def test_of_a_long_line_what_is_around_the_match_is_shown() -> None:
