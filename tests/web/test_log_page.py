@@ -107,6 +107,42 @@ def test_a_search_finds_lines_and_leads_to_them(seen: Visit, lab: Lab) -> None:
     expect(seen.page.locator(".log-line.is-marked")).to_contain_text("line 77777 of many")
 
 
+STEPS = """async () => {
+  const name = performance.getEntriesByType("resource").find((one) => one.name.endsWith("core/context.js")).name;
+  const { live } = await import(name);
+  const call = live.call.bind(live);
+  window.steps = [];
+  const step = () => new Promise((done) => window.steps.push(done));
+  live.call = (verb, asked) => verb === "log.search" ? step() : call(verb, asked);
+}"""
+"""From now on searches are answered by `steps`, one after the other."""
+
+
+def test_a_long_search_tells_how_far_it_came_and_moves_nobody_who_went_elsewhere(seen: Visit, lab: Lab) -> None:
+    number = run(lab, "echo 'ValueError: here'; seq 1000", "succeeded")
+    seen.go(f"tasks/{number}?tab=log")
+    seen.page.wait_for_selector(".log-line")
+    seen.page.evaluate(STEPS)
+    told = seen.page.locator(".log-tools [role=status]")
+    seen.page.keyboard.press("e")
+    expect(told).to_have_text("Searching… 0 %")
+    seen.page.keyboard.press("e")
+    seen.page.evaluate("steps[0]({ matches: [], next: 40, size: 100 })")
+    expect(told).to_have_text("Searching… 40 %")
+    assert seen.page.evaluate("steps.length") == 2, "it is not asked for twice"
+    seen.page.get_by_role("button", name="End", exact=True).click()
+    expect(told).to_have_count(0)
+    seen.page.evaluate("steps[1]({ matches: [{ offset: 0, text: '', begin: 0, end: 0 }], next: 50, size: 100 })")
+    seen.page.keyboard.press("E")
+    expect(told).to_have_text("Searching… 0 %")
+    seen.page.evaluate("steps[2]({ matches: [], next: 30, size: 100 })")
+    expect(told).to_have_text("Searching… 70 %")
+    expect(seen.page.locator(".log-line.is-marked")).to_have_count(0)
+    seen.page.evaluate("steps[3]({ matches: [], next: null, size: 100 })")
+    expect(seen.page.locator(".toast")).to_contain_text("No line tells of an error")
+    expect(told).to_have_count(0)
+
+
 def test_who_scrolls_up_is_told_what_comes_and_is_not_moved(seen: Visit, lab: Lab) -> None:
     number = run(lab, "seq 2000; while true; do echo more; sleep 0.2; done", "running")
     seen.go(f"tasks/{number}?tab=log")

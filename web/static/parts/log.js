@@ -11,7 +11,7 @@ import { LogWindow } from "../core/log-window.js";
 import { setQuery, place } from "../core/route.js";
 import { download } from "./download.js";
 import { Icon } from "./icons.js";
-import { LogSearch, search } from "./log-search.js";
+import { LogSearch, search, Searching } from "./log-search.js";
 import { complain, tell } from "./toast.js";
 import { Waits } from "./waits.js";
 
@@ -58,6 +58,7 @@ export function Log({ which, isBegun = true, isOver = () => false, path }) {
         : html`<button class="chip is-held" onClick=${log.follow}>${log.news ? t("log.paused-new", { count: count(log.news) }) : t("log.paused")}</button>`}
       <button onClick=${() => goToFault(which, log, false)}>${t("log.first")}</button>
       <button onClick=${() => goToFault(which, log, true)}>${t("log.last")}</button>
+      <${Searching} percent=${log.sought ? log.percent : null} />
       <button onClick=${() => log.jump(0)}>${t("log.start")}</button>
       <button onClick=${log.follow}>${t("log.end")}</button>
       <label class="switch"><input type="checkbox" checked=${log.isWrapped} onChange=${log.wrap} />${t("log.wrap")}</label>
@@ -79,7 +80,7 @@ function useLog(which, isOver) {
   const [, again] = useReducer((/** @type {number} */ number) => number + 1, 0);
   const [fault, setFault] = useState(/** @type {import("../core/failure.js").Failure | null} */ (null));
   const at = place.value.query.get("at");
-  const of = useRef({ isFollowing: at === null, isReady: false, isGone: false, news: 0, marked: at === null ? null : Number(at), isWrapped: false, isBusy: false, hasJumped: at !== null, isJumping: false, shownAt: -1 });
+  const of = useRef({ isFollowing: at === null, isReady: false, isGone: false, news: 0, marked: at === null ? null : Number(at), isWrapped: false, isBusy: false, hasJumped: at !== null, isJumping: false, shownAt: -1, sought: "", percent: 0 });
   const file = useRef(/** @type {LogWindow | null} */ (null));
   file.current ??= new LogWindow((asked) => live.call("log.read", { ...which, ...asked }));
   const log = file.current;
@@ -91,14 +92,14 @@ function useLog(which, isOver) {
     };
   }, []);
   const jump = useCallback(async (/** @type {number} */ offset) => {
-    Object.assign(of.current, { isFollowing: false, marked: offset, isJumping: true });
+    Object.assign(of.current, { isFollowing: false, marked: offset, isJumping: true, sought: "" });
     await log.toOffset(offset).catch(complain);
     of.current.hasJumped = true;
     setQuery({ at: offset });
     again(undefined);
   }, []);
   const follow = useCallback(async () => {
-    Object.assign(of.current, { isFollowing: true, marked: null, news: 0 });
+    Object.assign(of.current, { isFollowing: true, marked: null, news: 0, sought: "" });
     if (!log.isAtEnd) await log.toEnd().catch(complain);
     setQuery({ at: null });
     again(undefined);
@@ -310,18 +311,32 @@ function Line({ line, isMarked }) {
 }
 
 /**
- * Go to the first line that tells of a fault, or to the last traceback.
+ * Go to the first line that tells of a fault, or to the last traceback. Who goes elsewhere meanwhile is not moved.
  * @param {Which} which
  * @param {ReturnType<typeof useLog>} log
  * @param {boolean} isLast
  */
 async function goToFault(which, log, isLast) {
   const pattern = isLast ? "Traceback (most recent call last)" : FAULT_PATTERN;
+  if (log.of.sought === pattern) return;
+  const isOver = () => log.of.isGone || log.of.sought !== pattern;
+  const told = (/** @type {number} */ percent) => {
+    log.of.percent = percent;
+    log.again();
+  };
+  log.of.sought = pattern;
+  told(0);
   try {
-    const [found] = await search({ ...which, pattern, regex: !isLast, backwards: isLast, limit: 1 }, () => log.of.isGone);
+    const [found] = await search({ ...which, pattern, regex: !isLast, backwards: isLast, limit: 1 }, isOver, told);
+    if (isOver()) return;
     if (found) await log.jump(found.offset);
     else tell(t("log.no-fault"));
   } catch (error) {
     complain(error);
+  } finally {
+    if (!isOver()) {
+      log.of.sought = "";
+      log.again();
+    }
   }
 }

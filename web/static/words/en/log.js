@@ -12,7 +12,7 @@ export const WORDS = {
   "log.first": "First error",
   "log.last": "Last traceback",
   "log.search": "Search the log",
-  "log.searching": "Searching…",
+  "log.searching": "Searching… {percent}",
   "log.found": "{count} {n:line|lines}",
   "log.found-many": "The first {count} lines",
   "log.start": "Start",

@@ -12,7 +12,7 @@ export const WORDS = {
   "log.first": "首个错误",
   "log.last": "最后的异常",
   "log.search": "搜索日志",
-  "log.searching": "搜索中…",
+  "log.searching": "正在搜索…… {percent}",
   "log.found": "{count} 行",
   "log.found-many": "前 {count} 行",
   "log.start": "开头",
