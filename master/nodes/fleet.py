@@ -56,7 +56,7 @@ class Fleet:
         accounts: Mapping[str, SshAccount] = MappingProxyType({}),
     ) -> None:
         self.configs: dict[str, NodeConfig] = {}
-        self.registry_fault: str | None = None
+        self.registry_fault: Message | None = None
         self._engine = engine
         self._leaving = leaving
         self._run_as_allowed = tuple(run_as_allowed)
@@ -89,7 +89,7 @@ class Fleet:
                 self._join(config)
         self._note_leaving()
 
-    def refuse(self, fault: str) -> None:
+    def refuse(self, fault: Message) -> None:
         """The registry is broken: the last good one stays in force."""
         if fault != self.registry_fault:
             log.error("the registry is not taken over: %s", fault)

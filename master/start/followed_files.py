@@ -31,7 +31,7 @@ class FollowedFiles:
 
     def __init__(self, config: Config, engine: Engine, fleet: Fleet, tls: Tls) -> None:
         self.config = config
-        self.conf_fault: str | None = None
+        self.conf_fault: Message | None = None
         self.conf_at_start: list[str] = []
         self._engine = engine
         self._fleet = fleet
@@ -59,7 +59,7 @@ class FollowedFiles:
             check_conf(new)
             premises.check(new, tuple(self._fleet.configs.values()), users=self._is_shared())
         except ConfigError as error:
-            self.refuse_conf(str(error))
+            self.refuse_conf(error.args[0])
             return
         if self.conf_fault is not None:
             log.warning("%s is taken over again", new.path)
@@ -74,7 +74,7 @@ class FollowedFiles:
             log.info("%s was changed: it says another value of %s", new.path, ", ".join(now))
             tell_outranked(tuning, self.config, now)
 
-    def refuse_conf(self, fault: str) -> None:
+    def refuse_conf(self, fault: Message) -> None:
         """conf.json is broken: the last good values stay in force."""
         if fault != self.conf_fault:
             log.error("conf.json is not taken over, and its last good values hold: %s", fault)
@@ -85,7 +85,7 @@ class FollowedFiles:
         try:
             premises.check(self.config, nodes, users=self._is_shared())
         except ConfigError as error:
-            self._fleet.refuse(str(error))
+            self._fleet.refuse(error.args[0])
         else:
             self.apply(nodes)
 

@@ -27,6 +27,7 @@ from master.start.followed_files import FollowedFiles
 from master.verbs.about import About, ClosedName, TlsInfo
 from wire.console import url
 from wire.lab import Lab
+from wire.message import Message
 from wire.version import VERSION
 
 if TYPE_CHECKING:
@@ -108,10 +109,14 @@ class Served(msgspec.Struct, frozen=True, dict=True):
             bind=config.bind,
             ports=config.ports.all,
             desktop_ports=None if desktop is None else desktop.all,
-            registry_fault=self.fleet.registry_fault,
-            conf_fault=self.followed.conf_fault,
+            registry_fault=_sentence(self.fleet.registry_fault),
+            conf_fault=_sentence(self.followed.conf_fault),
             conf_at_start=self.followed.conf_at_start,
             tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC)), self.followed.key_in_reach()),
             console=None if config.web is None else url(config.web, config.bind),
             desktop_closed=list(map(ClosedName.of, self.followed.closed_names())),
         )
+
+
+def _sentence(fault: Message | None) -> str | None:
+    return None if fault is None else str(fault)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from wire.errors import ConfigError
+from wire.message import Message
 
 log = logging.getLogger("muster.files")
 
@@ -46,14 +47,14 @@ class Sight(NamedTuple):
     mark: Mark
     data: bytes
     value: Any
-    fault: str | None
+    fault: Message | None
 
 
 class FileWatcher(Generic[T]):
     """Watches from its making until `close`. `on_value` and `on_fault` are called in the loop.
 
     `on_value` gets what the file says whenever that differs from what was told before, at first, and after a fault;
-    `on_fault` gets the fault's one line, once. `turn` is held while the file is read and told of.
+    `on_fault` gets the fault, once. `turn` is held while the file is read and told of.
     """
 
     name = "file watch"
@@ -63,7 +64,7 @@ class FileWatcher(Generic[T]):
         path: Path,
         loop: asyncio.AbstractEventLoop,
         on_value: Callable[[T], None],
-        on_fault: Callable[[str], None],
+        on_fault: Callable[[Message], None],
         *,
         pace: Pace = PACE,
         turn: threading.Lock | None = None,
@@ -127,7 +128,7 @@ class FileWatcher(Generic[T]):
             data = self.read(self._path)
             return Sight(mark, data, self.parse(data, self._path), None)
         except ConfigError as error:
-            return Sight(mark, data, None, str(error))
+            return Sight(mark, data, None, error.args[0])
 
     def mark(self) -> Mark:
         """Return marks that change when the file does. The file is opened for that: NFS then asks its server instead of
@@ -148,10 +149,11 @@ class FileWatcher(Generic[T]):
         self._read_at = time.monotonic() + (self._pace.whole if same else min(self._pace.recent, self._pace.whole))
         if same:
             return
-        if sight.fault is None:
+        fault = sight.fault
+        if fault is None:
             self._post(lambda: self._on_value(sight.value))
-        elif told is None or told.fault != sight.fault:
-            self._post(lambda: self._on_fault(str(sight.fault)))
+        elif told is None or told.fault != fault:
+            self._post(lambda: self._on_fault(fault))
 
     def _post(self, call: Callable[[], None]) -> None:
         with self._posting:

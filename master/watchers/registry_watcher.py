@@ -9,6 +9,7 @@ from pathlib import Path
 from master.edited_files import json_file
 from master.nodes.registry import MISSING_CURE, TURN, NodeConfig, entries_of, parse_registry
 from master.watchers.file_watcher import PACE, FileWatcher, Pace
+from wire.message import Message
 
 Nodes = tuple[NodeConfig, ...]
 
@@ -23,7 +24,7 @@ class RegistryWatcher(FileWatcher[Nodes]):
         path: Path,
         loop: asyncio.AbstractEventLoop,
         on_nodes: Callable[[Nodes], None],
-        on_fault: Callable[[str], None],
+        on_fault: Callable[[Message], None],
         *,
         pace: Pace = PACE,
     ) -> None:

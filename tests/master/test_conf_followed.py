@@ -18,6 +18,7 @@ from master.config.settings import Scheduling
 from master.start import followed_files
 from master.watchers.file_watcher import Pace
 from tests.conftest import LabMaker
+from tests.faults import says
 from tests.master.in_process import run
 from tests.waiting import settled
 
@@ -123,7 +124,7 @@ def test_a_changed_file_is_followed_and_a_broken_one_changes_nothing(
             put(path, good)
             await settled(lambda: master.served.about().conf_fault is None)
         put(path, None)
-        await settled(lambda: "there is no such file" in (master.served.about().conf_fault or ""))
+        await settled(lambda: says(master.served.followed.conf_fault, "file_missing"))
         put(path, good)
         await settled(lambda: master.served.about().conf_fault is None)
 
@@ -147,7 +148,7 @@ def test_what_a_start_would_refuse_for_its_rights_is_not_taken_over(
     async def story(master: Master, path: Path) -> None:
         influx = {"url": "http://lab:8086", "token": "secret-1"}
         write(path, influx=influx, scheduler={"grace_s": 3})
-        await settled(lambda: "influx.token" in (master.served.about().conf_fault or ""))
+        await settled(lambda: says(master.served.followed.conf_fault, "token_open", key="influx.token"))
         assert "secret-1" not in (master.served.about().conf_fault or "")
         assert master.engine.core.settings.scheduler.grace_s == 10
         close(path)

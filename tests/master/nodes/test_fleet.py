@@ -16,6 +16,7 @@ from tests.master.in_process import run
 from tests.master.nodes.played_fleet import Field, ssh
 from tests.waiting import settled
 from wire.errors import BadRequestError, NodeUnreachableError, NotFoundError
+from wire.message import Message
 
 
 def test_nodes_come_and_go_with_the_registry(tmp_path: Path) -> None:
@@ -208,8 +209,9 @@ def test_a_broken_registry_changes_nothing_and_is_told_until_it_is_mended(tmp_pa
         async with Field(tmp_path) as here:
             here.fleet.apply((ssh("n"),))
             await here.online("n")
-            here.fleet.refuse("gpu_slaver_info.json: line 3: garbage")
-            assert here.fleet.registry_fault == "gpu_slaver_info.json: line 3: garbage"
+            garbage = Message("not_utf8_at", line=3)
+            here.fleet.refuse(garbage)
+            assert here.fleet.registry_fault == garbage
             assert here.node("n").takes_tasks
             here.fleet.apply((ssh("n"),))
             assert here.fleet.registry_fault is None

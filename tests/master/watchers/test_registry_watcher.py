@@ -17,7 +17,9 @@ from master.edited_files import json_file
 from master.nodes.registry import NodeConfig
 from master.watchers.file_watcher import PACE, Mark, Pace, Sight
 from master.watchers.registry_watcher import RegistryWatcher
+from tests.faults import wrong
 from tests.waiting import PATIENCE_S, until
+from wire.message import Message
 
 QUICK = Pace(look=0.05, recent=0.2)
 
@@ -27,7 +29,7 @@ class Sights:
     were at its marks; `at_fault` is called by the thread that found something, before it goes on."""
 
     def __init__(self) -> None:
-        self.faults: list[str | None] = []
+        self.faults: list[Message | None] = []
         self.marks = 0
         self.at_fault: Callable[[], None] = lambda: None
 
@@ -67,14 +69,23 @@ def replace(path: Path, *names: str) -> None:
     beside.replace(path)
 
 
+def fault_told(told: list[str] | Message, path: Path) -> Message:
+    """What was told to be wrong with the file."""
+    assert isinstance(told, Message)
+    assert (told.key, told.args["path"]) == ("in_file", str(path))
+    fault = told.args["fault"]
+    assert isinstance(fault, Message)
+    return fault
+
+
 class Watched:
-    """`with Watched(path) as watched`: a loop in a thread, and what was told in it: names, or a fault as text."""
+    """`with Watched(path) as watched`: a loop in a thread, and what was told in it: names, or a fault."""
 
     def __init__(self, path: Path, watcher: type[RegistryWatcher] = RegistryWatcher, pace: Pace = QUICK) -> None:
         self.path = path
         self.watcher = watcher
         self.pace = pace
-        self.told: list[list[str] | str] = []
+        self.told: list[list[str] | Message] = []
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
 
@@ -94,11 +105,11 @@ class Watched:
     def _nodes(self, nodes: tuple[NodeConfig, ...]) -> None:
         self._add([node.name for node in nodes])
 
-    def _add(self, news: list[str] | str) -> None:
+    def _add(self, news: list[str] | Message) -> None:
         assert asyncio.get_running_loop() is self.loop
         self.told.append(news)
 
-    def next(self, count: int) -> list[str] | str:
+    def next(self, count: int) -> list[str] | Message:
         """The `count`th news, once it is there."""
         self.until(lambda: len(self.told) >= count)
         return self.told[count - 1]
@@ -172,12 +183,14 @@ def test_a_broken_file_is_told_once_and_its_recovery_too(path: Path, sights: Sig
     with Watched(path, sights.watcher, QUICK._replace(whole=0.0)) as watched:
         watched.next(1)
         path.write_text('[{"name": "a", "gpu_count": -1}]', encoding="utf-8")
-        assert watched.next(2) == f"{path}: [0] (a).gpu_count: found -1, expected a whole number >= 0"
+        expected = Message("within_bound", what=Message("whole_number"), bound=">= 0")
+        assert fault_told(watched.next(2), path) == wrong("[0] (a).gpu_count", found="-1", expected=expected)
         again = len(sights.faults)
         os.utime(path)
         until("three more looks", lambda: len(sights.faults) >= again + 3)
         path.write_text("[", encoding="utf-8")
-        assert str(watched.next(3)).startswith(f"{path}: line 1, column 2: not JSON")
+        said = fault_told(watched.next(3), path)
+        assert (said.key, said.args["line"], said.args["column"]) == ("not_json_at", 1, 2)
         path.write_bytes(good)
         assert watched.next(4) == ["a"]
     assert len(watched.told) == 4
@@ -188,7 +201,7 @@ def test_a_file_that_never_stands_still_is_told_in_the_end(path: Path, monkeypat
     # However busy the machine is: no two readings find the same.
     monkeypatch.setattr(json_file, "read_bytes", lambda *_, **__: f"[{next(numbers)}".encode())
     with Watched(path, pace=QUICK._replace(again=0.02, patience=0.3)) as watched:
-        assert "not JSON" in watched.next(1)
+        assert fault_told(watched.next(1), path).key == "not_json_at"
     assert next(numbers) > 2
 
 
@@ -196,9 +209,9 @@ def test_a_file_that_is_removed_or_unreadable_is_a_fault_and_its_return_is_told(
     with Watched(path) as watched:
         watched.next(1)
         path.rename(path.with_name("away"))
-        assert "there is no such file" in watched.next(2)
+        assert fault_told(watched.next(2), path).key == "file_missing"
         path.mkdir()
-        assert "Is a directory" in watched.next(3)
+        assert fault_told(watched.next(3), path) == Message("file_unreadable", detail="Is a directory")
         path.rmdir()
         path.with_name("away").rename(path)
         watched.until(lambda: watched.told[-1] == ["a"])
