@@ -31,7 +31,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     seen: int
     aside: Mapping[int, str]
     kept_back: Mapping[int, str]
-    mismatch: str | None = None
+    mismatch: Message | None = None
 
 
 def read_smi(probed: Probed) -> Smi:
@@ -77,8 +77,8 @@ def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
         if shown < count:
             return fault(GPUS, differ, Message("do_find_lost_gpu", name=name, shown=shown))
         return warning(GPUS, differ, Message("do_use_all_gpus", name=name, shown=shown))
-    if books.mismatch:
-        return warning(GPUS, heard(books.mismatch), Message("do_say_model", name=name))
+    if books.mismatch is not None:
+        return warning(GPUS, books.mismatch, Message("do_say_model", name=name))
     return ok(GPUS, Message("doctor_gpus", count=count, models=tuple(dict.fromkeys(books.models))))
 
 

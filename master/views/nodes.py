@@ -145,7 +145,7 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
         sick=HIDDEN if note.sick and sight.hides_others else note.sick,
         registry=_registry(node),
         gpus=_gpus(node, sight),
-        mismatch=mismatch(node.spec.gpu_models, node.watch.newest),
+        mismatch=_sentence(mismatch(node.spec.gpu_models, node.watch.newest)),
         cpus=node.cpus,
         cpus_held=node.held["cpus"],
         slots=node.slots,
@@ -244,6 +244,10 @@ def _messages(node: Node, closed: tuple[Message, ...]) -> list[MessageView]:
     if of_link is None and node.reason is not None:
         of_link = Message("link_said", said=node.reason)
     return [message_view(one) for one in (*(() if of_link is None else (of_link,)), *closed)]
+
+
+def _sentence(message: Message | None) -> str | None:
+    return None if message is None else str(message)
 
 
 def _reason(node: Node, closed: tuple[Message, ...]) -> str | None:

@@ -107,6 +107,8 @@ NODES: dict[str, str] = {
     "gpu_unseen": "no sample has told of it yet",
     "gpu_returned": "it was returned, and the next sample tells whether it is well",
     "gpu_missing": "the machine shows {shown} GPUs and the registry counts {count}",
+    "gpu_other_model": "GPU {gpus:, } is {real!r} and the registry says {model!r}",
+    "gpus_differ": "{faults:; }",
     "gpu_used": "used by {users:, }{more:and more}",
     "gpu_used_by_others": "used by others",
     "process": "{user} (pid {pid})",

@@ -11,23 +11,23 @@ import re
 from collections.abc import Mapping, Sequence
 
 from master.core.nodes.gpu_watch import GpuReport
+from wire.message import Message
 
 
-def mismatch(models: Sequence[str], shown: Mapping[int, GpuReport]) -> str | None:
-    """Return how the GPUs differ from the registry, in a line; None if they do not."""
-    told = []
+def mismatch(models: Sequence[str], shown: Mapping[int, GpuReport]) -> Message | None:
+    """Return how the GPUs differ from the registry; None if they do not."""
+    told: list[Message] = []
     if len(shown) > len(models):
-        told.append(f"the machine shows {len(shown)} GPUs and the registry counts {len(models)}")
+        told.append(Message("gpu_missing", shown=len(shown), count=len(models)))
     others: dict[tuple[str, str], list[int]] = {}
     for index, model in enumerate(models):
         report = shown.get(index)
         if report is not None and not _alike(model, report.model):
             others.setdefault((report.model, model), []).append(index)
     told += [
-        f"GPU {', '.join(map(str, which))} is {real!r} and the registry says {model!r}"
-        for (real, model), which in others.items()
+        Message("gpu_other_model", gpus=tuple(which), real=real, model=model) for (real, model), which in others.items()
     ]
-    return "; ".join(told) or None
+    return told[0] if len(told) == 1 else Message("gpus_differ", faults=tuple(told)) if told else None
 
 
 def _alike(model: str, real: str) -> bool:

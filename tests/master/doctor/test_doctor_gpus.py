@@ -44,6 +44,7 @@ def differ(shown: int, count: int) -> Message:
     return Message("doctor_gpus_differ", shown=shown, count=count)
 
 
+OTHER = Message("gpu_other_model", gpus=(0,), real="H100", model="A")
 TWO = Message("doctor_gpus", count=2, models=("A",))
 
 
@@ -57,7 +58,7 @@ TWO = Message("doctor_gpus", count=2, models=("A",))
         (books(models=(), seen=0), Smi(), "skipped", Message("doctor_no_gpus"), ""),
         (books(models=(), seen=0), Smi(1), "warning", differ(1, 0), "do_use_all_gpus"),
         (books(seen=4), Smi(4), "warning", differ(4, 2), "do_use_all_gpus"),
-        (books(mismatch="no such"), Smi(2), "warning", Message("doctor_said", said="no such"), "do_say_model"),
+        (books(mismatch=OTHER), Smi(2), "warning", OTHER, "do_say_model"),
         (books(seen=1), Smi(1), "fault", differ(1, 2), "do_find_lost_gpu"),
         (books(seen=0), Smi(), "fault", Message("doctor_gpus_gone_no_smi", count=2), "do_install_driver_or_declare"),
         (books(seen=0), Smi(0), "fault", Message("doctor_gpus_gone", count=2), "do_install_driver_or_declare"),

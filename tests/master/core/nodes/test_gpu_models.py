@@ -6,6 +6,7 @@ import pytest
 
 from master.core.nodes.gpu_models import mismatch
 from master.core.nodes.gpu_watch import GpuReport
+from wire.message import Message
 
 
 def shown(*models: str) -> dict[int, GpuReport]:
@@ -37,11 +38,18 @@ def test_people_and_drivers_call_one_thing_by_two_names(said: str, real: str) ->
     ("said", "real"), [("A100", "NVIDIA H100 80GB HBM3"), ("RTX3090", "NVIDIA GeForce RTX 4090"), ("V100", "Tesla T4")]
 )
 def test_another_model_is_told(said: str, real: str) -> None:
-    assert mismatch((said, said), shown(real, real)) == f"GPU 0, 1 is {real!r} and the registry says {said!r}"
+    assert mismatch((said, said), shown(real, real)) == Message("gpu_other_model", gpus=(0, 1), real=real, model=said)
 
 
 def test_more_than_the_registry_counts_are_told_and_fewer_are_for_others_to_tell() -> None:
-    assert mismatch(("GPU",), shown("A", "B")) == "the machine shows 2 GPUs and the registry counts 1"
-    assert mismatch(("GPU",), shown("A", "B", "C")) == "the machine shows 3 GPUs and the registry counts 1"
+    assert mismatch(("GPU",), shown("A", "B")) == Message("gpu_missing", shown=2, count=1)
+    assert mismatch(("GPU",), shown("A", "B", "C")) == Message("gpu_missing", shown=3, count=1)
     assert mismatch(("A100", "A100"), shown("A100")) is None
+    assert mismatch(("A100",), shown("H100", "H100")) == Message(
+        "gpus_differ",
+        faults=(
+            Message("gpu_missing", shown=2, count=1),
+            Message("gpu_other_model", gpus=(0,), real="H100", model="A100"),
+        ),
+    )
     assert mismatch(("A100",), {}) is None

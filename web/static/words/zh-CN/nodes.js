@@ -35,6 +35,8 @@ export const WORDS = {
   gpu_unseen: "尚无采样",
   gpu_returned: "已恢复使用，下次采样将说明是否正常",
   gpu_missing: "机器显示 {shown} 块 GPU，登记为 {count} 块",
+  gpu_other_model: "GPU {gpus:, } 是 {real!r}，而登记的是 {model!r}",
+  gpus_differ: "{faults:; }",
   gpu_used: "被 {users:, }{more:and more} 占用",
   gpu_used_by_others: "被他人占用",
   process: "{user}（进程 {pid}）",
