@@ -67,7 +67,7 @@ class Openings:
                 told.append(self._way(first, away[:1]))
         if not places and (closed := self._closed(demand)):
             told.append(_all_of([*first, Message("would_be_open", nodes=names(closed, NAMES))]))
-        return told
+        return list(dict.fromkeys(told))  # the same of several nodes, where only a licence lacks
 
     def _at_once(self, places: list[_Place], demand: Demand, first: list[Message]) -> list[Message]:
         """Return the one way of a task that needs several nodes at once."""
@@ -124,6 +124,8 @@ class Openings:
             busy = [place for place in places if place.holders]
             conditions.append(self._ends(holders, max(place.until for place in busy), [one.node.name for one in busy]))
         conditions += [_no_more_kept(self._holds[place.node.name]) for place in places if place.is_kept]
+        if not conditions:  # no sample has shown yet that its GPUs are free
+            conditions = [Message("would_be_open", nodes=names([place.node.name for place in places], NAMES))]
         return _all_of(conditions)
 
     def _ends(self, holders: Iterable[int], until: float, nodes: Iterable[str]) -> Message:

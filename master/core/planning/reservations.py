@@ -188,7 +188,9 @@ class Forecast:
             if part is not None:
                 free.give_back(_of_node(holder), part)
 
-        return self._ahead(task_id, free, needs, self._holders_on(node), give_back)
+        asked = {need.resource for need in needs}
+        holders = [one for one in self._holders_on(node) if asked & {need.resource for need in _of_node(one)}]
+        return self._ahead(task_id, free, needs, holders, give_back)
 
     def _ahead(
         self,

@@ -166,6 +166,36 @@ def test_licences_have_to_be_given_back() -> None:
     assert starts(core, task)
 
 
+def test_of_several_nodes_with_room_where_only_a_licence_lacks_it_is_told_once() -> None:
+    core = core_with(node("a"), node("b"), licences={"matlab": 1})
+    holder = runs(core, gpus=0, licences={"matlab": 1})
+    assert ways(core, waits(core, gpus=1, licences={"matlab": 1})) == [f"task {holder.id} ends"]
+
+
+def test_a_task_on_the_node_that_has_nothing_of_what_lacks_need_not_end() -> None:
+    core = core_with(node("a", 1))
+    other, holder = runs(core, gpus=0), runs(core, gpus=1)
+    task = waits(core)
+    assert ways(core, task) == [f"task {holder.id} ends on a"]
+    core.force(task.id)
+    core.plan(NOW)
+    assert core.holds["a"].holders == (holder.id,)
+    ends(core, holder)
+    assert starts(core, task)
+    assert other.state is TaskState.RUNNING
+
+
+def test_a_gpu_whose_last_task_has_just_ended_has_to_be_shown_free() -> None:
+    core = core_with(node("a", 1))
+    core.gpus_seen("a", [GpuReport(0, memory_total_mib=24_564, memory_used_mib=0)], 0.0)
+    holder = runs(core, gpus=1)
+    ends(core, holder)
+    task = waits(core)
+    assert ways(core, task) == ["GPUs that are closed on node a are free again"]
+    core.gpus_seen("a", [GpuReport(0, memory_total_mib=24_564, memory_used_mib=0)], NOW)
+    assert starts(core, task)
+
+
 def test_gpus_that_strangers_use_have_to_be_free_again() -> None:
     core = core_with(NodeSpec(name="a", gpu_models=("GPU",), gpu_memory_mib=(24_564,)))
     stranger = Holder(99, user="bob", memory_mib=9000, launch_id="")
