@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.packing_rules import GPU, Ask, Cluster, Left, best_fit, first_fit, fragmentation
+from bench.packing_rules import GPU, Ask, Cluster, Left, best_fit, best_fit_by_gpus, first_fit, fragmentation
 from bench.report import Figure, at_least, table, verdict
 from master.core.core import Core
 from master.core.nodes.facts import Facts, NodeState
@@ -120,6 +120,7 @@ RULES: dict[str, Callable[[Trace], Place]] = {
     "FGD": lambda trace: Cluster(trace.nodes, fragmentation(trace.asked)).place,
     "first fit": lambda trace: Cluster(trace.nodes, first_fit).place,
     "best fit": lambda trace: Cluster(trace.nodes, best_fit(trace.nodes)).place,
+    "best fit by GPUs": lambda trace: Cluster(trace.nodes, best_fit_by_gpus(trace.nodes)).place,
 }
 
 

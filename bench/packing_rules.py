@@ -81,6 +81,12 @@ def best_fit(nodes: Iterable[Left]) -> Rule:
     return rule
 
 
+def best_fit_by_gpus(nodes: Iterable[Left]) -> Rule:
+    """The node with the least left of GPUs, and of equals the one with the fewest CPUs left."""
+    cpu = max(one.cpu for one in nodes) + 1
+    return lambda _before, after: sum(after.gpus) + after.cpu / cpu
+
+
 def fragmentation(asked: Iterable[Ask]) -> Rule:
     """Fragmentation gradient descent (Weng et al., "Beware of Fragmentation", ATC 2023): by how much the part of what
     is left of the GPUs grows that the next task, drawn from those that are `asked` for, could not use."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.packing import NODES, RULES, TASKS, main, read, replay
-from bench.packing_rules import Ask, Cluster, Left, best_fit, choices, first_fit, fragmentation
+from bench.packing_rules import Ask, Cluster, Left, best_fit, best_fit_by_gpus, choices, first_fit, fragmentation
 
 HALF, WHOLE, PAIR, NONE = Ask(4, 4, 1, 500), Ask(4, 4, 1, 1000), Ask(8, 8, 2, 1000), Ask(4, 4, 0, 0)
 EMPTY = Left(32, 64, (1000, 1000))
@@ -85,3 +85,9 @@ def test_the_command_shows_each_rule_and_says_where_the_trace_is_to_be_had(
     assert all(f"{name}, 130% asked for" in shown for name in RULES)
     assert main([str(tmp_path / "nowhere")]) == 1
     assert "github.com/alibaba/clusterdata" in capsys.readouterr().err
+
+
+def test_best_fit_by_gpus_takes_the_fewest_gpus_left_and_of_equals_the_fewest_cpus() -> None:
+    nodes = [Left(64, 64, (1000, 1000)), Left(64, 64, (1000,)), Left(8, 64, (1000,))]
+    rule = best_fit_by_gpus(nodes)
+    assert sorted(nodes, key=lambda left: rule(left, left)) == [nodes[2], nodes[1], nodes[0]]
