@@ -15,12 +15,6 @@ if __name__ == "__main__":
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # whoever started us may want it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # what is loaded stays, so there is no garbage in it; `command_line` enables it again
-    # Where this is installed, for somebody else, msgspec takes from it what `typing` has; it is the largest module of a
-    # start, a thirtieth of all.
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    import msgspec  # noqa: F401
-
-    del sys.modules["typing_extensions"]
     from master.command_line import main
 
     code = main(sys.argv[1:])
