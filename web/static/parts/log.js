@@ -311,7 +311,7 @@ function Line({ line, isMarked }) {
 }
 
 /**
- * Go to the first line that tells of a fault, or to the last traceback. Who goes elsewhere meanwhile is not moved.
+ * Go to the first line that tells of a fault, or to the last traceback. A user who scrolls meanwhile stays there.
  * @param {Which} which
  * @param {ReturnType<typeof useLog>} log
  * @param {boolean} isLast
