@@ -209,11 +209,11 @@ def test_the_core_of_a_test_is_checked_after_each_event_also_after_one_that_is_r
         core.hold(99)
 
 
-def test_a_chain_of_thousands_ends_with_its_first_link() -> None:
+def test_a_long_chain_ends_with_its_first_link() -> None:
     core = Core(SPECS, lambda task, no: f"{task}.{no}")
     first = submit(core)
     last = first
-    for _ in range(3000):
+    for _ in range(1500):  # more than Python's limit of nested calls
         last = submit(core, after=[After(last.id)])
     core.cancel(first.id, 2.0)
     assert last.state is TaskState.CANCELLED
