@@ -96,22 +96,24 @@ def test_a_history_that_is_not_as_it_must_be_is_told(tmp_path: Path, tasks: list
     _check_ended(ScriptedTerminal(tmp_path, [], "", [ended(1), ended(2)]), 1, 2)
 
 
-def said(process: subprocess.Popen[str], pattern: str) -> str:
-    """Read until a line holds this; what it holds of it."""
+def said(process: subprocess.Popen[str], pattern: str, heard: list[str]) -> str:
+    """Read until a line holds this; what it holds of it. All lines go to `heard`."""
     for line in process.stdout or ():
+        heard.append(line)
         if found := re.search(pattern, line):
             return found[0]
-    raise AssertionError(f"it ended without {pattern}")
+    raise AssertionError(f"it ended without {pattern}: {''.join(heard)}")
 
 
-def test_the_demo_tells_where_the_console_is_and_stays_there_until_ctrl_c(tmp_path: Path) -> None:
+def test_the_whole_demo_runs_with_a_console_that_stays_until_ctrl_c_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    heard: list[str] = []
     with subprocess.Popen(
         [sys.executable, "-m", "demo", "--web"], cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     ) as demo:  # fmt: skip
         try:
-            link = said(demo, r"https://\S+#link=\w+")
-            assert said(demo, r"stays at https://\S+").removeprefix("stays at ") == link.partition("#")[0]
+            link = said(demo, r"https://\S+#link=\w+", heard)
+            assert said(demo, r"stays at https://\S+", heard).removeprefix("stays at ") == link.partition("#")[0]
             [root] = tmp_path.glob("*/task_info/web/authority.pem")
             words = {"link": link.partition("=")[2], "password": "seven slow lanterns hum"}
             with httpx.Client(verify=ssl.create_default_context(cafile=root)) as browser:
@@ -120,12 +122,17 @@ def test_the_demo_tells_where_the_console_is_and_stays_there_until_ctrl_c(tmp_pa
             assert signed.status_code == 200, signed.text
             assert signed.json()["user"]["role"] == "admin", signed.text
             demo.send_signal(signal.SIGINT)
-            assert demo.wait(PATIENCE_S) == 0
+            heard.append(demo.communicate(timeout=PATIENCE_S)[0])
         finally:
             demo.send_signal(signal.SIGINT)
+    told = "".join(heard)
+    assert demo.returncode == 0, told
+    assert "final accuracy 0.9" in told
+    assert "$ muster queue --all" in told
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.soak  # the same as above, without a console that stays
 def test_the_whole_demo_runs_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     done = subprocess.run(
