@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -94,3 +98,41 @@ def test_a_loaded_queue_is_in_order() -> None:
              for n in range(1, 200)}  # fmt: skip
     core.load(tasks, {}, 200)
     assert [task.id for task in core.queue()] == sorted_anew(core)
+
+
+def steps(act: Callable[[], object]) -> int:
+    """The instructions that the interpreter carries out for it."""
+    count = 0
+
+    def traced(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def steps_of_a_part(count: int) -> list[int]:
+    """For fifty of a queue of so many, each time something has changed."""
+    core, taken = core_of(count), []
+    core.queue_order.keys()
+    changes: list[Callable[[], object]] = [
+        lambda: core.submit([Task(id=0, command="true")], 2.0),
+        lambda: core.force(7),
+        lambda: core.cancel(20, 2.0),
+    ]
+    for change in changes:
+        change()
+        taken.append(steps(lambda: core.queued(0, 50)))
+    return taken
+
+
+def test_a_part_of_a_long_queue_takes_no_more_steps_than_one_of_a_short_queue() -> None:
+    assert steps_of_a_part(3_000) == steps_of_a_part(300)
