@@ -3,6 +3,7 @@ other's."""
 
 from __future__ import annotations
 
+import json
 import select
 import ssl
 from collections.abc import Iterator
@@ -122,6 +123,19 @@ def test_an_answer_longer_than_a_share_arrives_with_who_reads_it(console: Consol
     assert len(answer.content) > BYTES
     with ann.live() as page:
         assert len(page.ask("task.list")["tasks"]) >= TASKS
+
+
+def test_an_answer_that_was_read_is_kept_for_no_page(console: Console) -> None:
+    ann = console.sign_in("ann")
+    with console.lab.client() as owner:
+        owner.submit_batch(["true " + "x" * 6400] * TASKS, hold=True)
+    with ann.live() as page:
+        page.ask("task.list")
+    before = memory_of(console)
+    with ExitStack() as many:
+        pages = [many.enter_context(ann.live()) for _ in range(OPEN - 1)]
+        size = sum(len(json.dumps(page.ask("task.list"))) for page in pages)
+        until("less than a quarter of it is kept", lambda: memory_of(console) - before < size // 4)
 
 
 def read_snapshot(pieces: Iterator[bytes]) -> int:
