@@ -34,6 +34,24 @@ def test_the_master_is_killed_and_comes_back(browser: Browser, console: Console,
         seen.complaints = [one for one in seen.complaints if "WebSocket" not in one]
 
 
+def test_who_loads_a_page_while_the_master_is_away_is_told_so_until_it_is_back(
+    browser: Browser, console: Console, lab: Lab
+) -> None:
+    with signed_in(browser, console, language="zh-CN") as seen:
+        lab.kill_master()
+        loads: list[str] = []
+        seen.page.on("request", lambda one: loads.append(one.url) if one.is_navigation_request() else None)
+        with seen.page.expect_response(lambda one: one.url.endswith("/readyz")):
+            seen.page.goto(f"{console.url}/nodes")
+            expect(seen.page.get_by_role("alert")).to_contain_text("无法连接主控")
+        with seen.page.expect_response(lambda one: one.url.endswith("/readyz")):
+            expect(seen.page.locator("main")).to_contain_text("会自动重试")
+        assert len(loads) == 1, "it is not loaded again and again meanwhile"
+        lab.start()
+        expect(seen.page.locator("td.of-name")).to_have_text("node0")
+        seen.complaints = []
+
+
 @pytest.mark.parametrize("verb", ["subscribe", "task.list"])
 def test_lists_that_do_not_come_once_are_asked_for_again(
     browser: Browser, console: Console, lab: Lab, verb: str

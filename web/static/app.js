@@ -2,30 +2,39 @@
 
 import "./core/theme.js";
 import { live, store } from "./core/context.js";
+import { asFailure } from "./core/failure.js";
 import { html, render, useEffect, useState } from "./core/html.js";
-import { firstLanguage, needWords, setLanguage, useLanguage } from "./core/i18n.js";
+import { firstLanguage, inWords, needWords, setLanguage, t, useLanguage } from "./core/i18n.js";
 import { isOutdated, watchForNewer } from "./core/newer.js";
 import { sendFormsOnce } from "./core/once.js";
 import { reloadOnceThere } from "./core/reload.js";
 import { followLinks, loadWholeWhere, place, usePlace } from "./core/route.js";
 import { lookWhoIsHere, me, sessionKey, signIn } from "./core/session.js";
-import { useSignal } from "./core/signal.js";
+import { Signal, useSignal } from "./core/signal.js";
 import { pageAt } from "./pages/index.js";
 import { Dialogs } from "./parts/dialog.js";
 import { Frame } from "./parts/frame.js";
+import { Refusal } from "./parts/refusal.js";
 import { complain, Toasts } from "./parts/toast.js";
 import { SignIn } from "./pages/sign-in.js";
 import { Waits } from "./parts/waits.js";
 
+/**
+ * Why nobody can tell who is here.
+ * @type {Signal<import("./core/failure.js").Failure | null>}
+ */
+const fault = new Signal(/** @type {import("./core/failure.js").Failure | null} */ (null));
+
 function App() {
   const who = useSignal(me);
+  const why = useSignal(fault);
   useLanguage();
   useEffect(() => {
     if (who) live.start();
     else if (who === null) live.stop();
   }, [who?.user, who === null]);
   const { path } = usePlace();
-  if (who === undefined) return html`<${Waits} />`;
+  if (who === undefined) return why ? html`<main class="empty"><${Refusal} fault=${why} /><p>${t("ui.again")}</p></main>` : html`<${Waits} />`;
   if (who && (path === "wall" || isScreen(who))) return html`<${Screen} /><${Toasts} />`;
   return html`${who ? html`<${Frame} />` : html`<${SignIn} />`}<${Dialogs} /><${Toasts} />`;
 }
@@ -42,7 +51,7 @@ function isScreen(who) {
 function Screen() {
   const [Wall, setWall] = useState(/** @type {any} */ (null));
   useEffect(() => {
-    Promise.all([import("./pages/wall.js"), needWords(["wall", "overview"])]).then(([it]) => setWall(() => it.Wall), reloadOnceThere);
+    Promise.all([import("./pages/wall.js"), needWords(["wall", "overview"])]).then(([it]) => setWall(() => it.Wall), () => reloadOnceThere());
   }, []);
   return Wall ? html`<${Wall} />` : html`<${Waits} />`;
 }
@@ -77,10 +86,10 @@ async function begin() {
   try {
     await here;
   } catch (error) {
-    complain(error);
-    if (me.value === null) return; // the token of a screen opens nothing
-    reloadOnceThere(); // the server is away: it is looked for until it is back
+    if (me.value === null) return complain(error); // the token of a screen opens nothing
+    fault.set(await inWords(asFailure(error)));
+    reloadOnceThere("readyz"); // the master is away: it is looked for until it is back
   }
 }
 
-begin().catch(reloadOnceThere); // the words of the language did not come
+begin().catch(() => reloadOnceThere()); // the words of the language did not come

@@ -4,10 +4,11 @@
 
 const AGAIN_MS = 2_000;
 
-export function reloadOnceThere() {
+/** @param {"healthz" | "readyz"} [asked] what answers well: the console, or the master behind it too */
+export function reloadOnceThere(asked = "healthz") {
   setTimeout(async () => {
-    const isThere = await fetch("healthz", { cache: "no-store" }).then((answer) => answer.ok, () => false);
+    const isThere = await fetch(asked, { cache: "no-store" }).then((answer) => answer.ok, () => false);
     if (isThere) location.reload();
-    else reloadOnceThere();
+    else reloadOnceThere(asked);
   }, AGAIN_MS);
 }

@@ -37,7 +37,7 @@ function Nodes() {
     <div class="action-bar" role="toolbar" aria-label=${t("queue.actions")}><h2>${t("page.nodes")}</h2><span class="grow"></span>
       <button aria-disabled=${!open.length} title=${open.length ? "muster node drain" : t("not.chosen")} onClick=${() => open.length && drain(open)}>${t("node.drain")}</button>
       <button aria-disabled=${!closed.length} title=${closed.length ? "muster node resume" : t("not.drained")} onClick=${() => closed.length && resume(closed)}>${t("node.resume")}</button></div>
-    <${Table} label=${t("page.nodes")} columns=${columns} rows=${nodes} keyOf=${(/** @type {Node} */ node) => node.name} selected=${selected} onSelect=${setSelected} empty=${t("overview.no-nodes")} />
+    <${Table} label=${t("page.nodes")} columns=${columns} rows=${nodes} keyOf=${(/** @type {Node} */ node) => node.name} selected=${selected} onSelect=${setSelected} empty=${html`${t("overview.no-nodes")}<code>muster node add</code>`} />
   </section>`;
 }
 

@@ -20,6 +20,7 @@ export const WORDS = {
   "page.forbidden": "This page is for admins.",
   "ui.defect": "The page met a defect: load it again, and tell whoever runs this if it stays.",
   "ui.lost": "A part of this page did not come; it is asked for again in a moment.",
+  "ui.again": "It is tried again by itself.",
   "ui.unreachable": "There is no connection to the server: nothing was asked. It is tried again by itself.",
   "ui.unanswered": "The connection broke before the answer came: look whether it was done before you ask again.",
   "live.connecting": "Connecting",

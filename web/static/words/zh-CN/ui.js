@@ -20,6 +20,7 @@ export const WORDS = {
   "page.forbidden": "此页面仅供管理员使用。",
   "ui.defect": "页面出错：请刷新；若仍如此，请告知管理者。",
   "ui.lost": "页面的一部分没有收到，稍后会自动重新加载。",
+  "ui.again": "会自动重试。",
   "ui.unreachable": "无法连接服务器，请求没有发出；会自动重试。",
   "ui.unanswered": "连接在收到答复之前断开：再次操作前请先看看是否已经生效。",
   "live.connecting": "连接中",
