@@ -19,6 +19,7 @@ from client.cli.commands import COMMANDS
 from client.cli.main import main
 from tests.calls import bytes_read_by, instructions_of
 from tests.client.fake_master import FakeMaster, Refusal, task
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 
@@ -202,7 +203,7 @@ def test_a_command_that_is_hardly_the_name_of_a_program_gets_a_note(
     for name in ("own.sh", "sh", "with blanks"):
         (tmp_path / name).touch()
     for words, told in (
-        (["echo a b"], "one word with blanks"),
+        (["echo a b"], str(Message("command_is_one_word", word="echo a b"))),
         (["own.sh"], "write ./own.sh, or --script own.sh"),
         (["sh"], ""),
         (["./own.sh"], ""),

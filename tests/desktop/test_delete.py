@@ -12,6 +12,7 @@ from tests.desktop.client import DesktopClient
 from tests.system.lab import PORTS, Lab
 from tests.waiting import until
 from wire.errors import ConflictError
+from wire.message import Message, plain
 
 
 @pytest.fixture
@@ -69,7 +70,8 @@ def test_no_surface_takes_away_what_tasks_and_environments_live_in(lab: Lab) -> 
             ):
                 done = lab.muster("files", *words)
                 assert (done.returncode, done.stdout) == (1, ""), (words, done)
-                assert "can be neither deleted nor moved" in done.stderr or "a visible folder itself" in done.stderr
+                is_visible = str(Message("is_visible_folder", path=path)) in done.stderr
+                assert is_visible or done.stderr.startswith("error: conflict: "), done
             folder, _, name = path.rpartition("/")
             renamed = {"mode": "mv", "root": f"/{folder}/", "name": "gone", "old_name": name}
             assert client.ask("file_operate", renamed) not in ("", "success"), path
@@ -87,8 +89,10 @@ def test_an_empty_folder_in_which_a_task_runs_is_not_replaced_by_another(lab: La
         until("it runs", lambda: muster.show(number)["state"] == "running")
         before = (lab.folder / "data/empty").stat().st_ino
         for method in ("file.move", "file.copy"):
-            with pytest.raises(ConflictError, match=f"the folder of task {number}, which is running"):
+            with pytest.raises(ConflictError) as refused:
                 muster.call(method, {"from": "data/other", "to": "data/empty", "overwrite": True})
+            why = plain(Message("holds_task", id=number, state="running"))
+            assert (refused.value.key, refused.value.values["why"]) == ("needed", why)
         assert (lab.folder / "data/empty").stat().st_ino == before
         muster.cancel([number])
         until("its end", lambda: muster.show(number)["state"] == "cancelled")
@@ -103,7 +107,7 @@ def test_what_is_reached_by_another_name_is_known_all_the_same(lab: Lab) -> None
         until("it runs", lambda: muster.show(number)["state"] == "running")
         before = everything(lab)
         for path in ("data/way/conda", "data/way/conda/envs", "data/place", "data/target"):
-            assert "can be neither" in lab.muster("files", "rm", "-r", path).stderr, path
+            assert "error: conflict: " in lab.muster("files", "rm", "-r", path).stderr, path
         assert everything(lab) == before
         assert lab.muster("files", "rm", "data/way").returncode == 0, "a link of one's own is nobody's way"
         muster.cancel([number])
@@ -114,7 +118,7 @@ def test_an_environment_is_deleted_when_no_task_needs_it(lab: Lab) -> None:
     with lab.client() as muster:
         number = muster.submit("true", env="torch", hold=True)
         refused = lab.muster("files", "rm", "-r", "envs/conda/envs/torch").stderr
-        assert f"the environment of task {number}, which is held" in refused
+        assert str(Message("holds_task_env", id=number, state="held")) in refused
         muster.cancel([number])
     assert lab.muster("files", "rm", "-r", "envs/conda/envs/torch").returncode == 0
     assert os.listdir(lab.folder / "envs/conda/envs") == []  # noqa: PTH208

@@ -13,6 +13,7 @@ import pytest
 
 from master.command_line import main
 from tests.conftest import LabMaker
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 NOT_WAITED_FOR = (
@@ -51,7 +52,7 @@ def test_a_conf_json_that_merely_lies_there_is_not_obeyed(
     monkeypatch.chdir(conf.parent)
     for words in ([], ["deploy", "units"], ["shell", "a"]):
         assert main(words) == 1
-        assert capsys.readouterr().err.startswith("error: config: no configuration is named: --conf FILE")
+        assert capsys.readouterr().err == f"error: config: {Message('no_conf_named')}\n"
     assert sorted(path.name for path in conf.parent.iterdir() if path.name in {"task_info", "units"}) == []
 
 

@@ -70,8 +70,9 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path, kind: str, *, confined: b
         path.mkdir()
     else:
         path.symlink_to(path)
-    with pytest.raises(MusterError, match="not a regular file" if kind != "circle" else "symbolic links|circle"):
+    with pytest.raises(MusterError) as refused:
         content(path, *([path.parent] if confined else []))
+    assert refused.value.key in ({"log_no_file"} if kind != "circle" else {"links_in_circle", "log_unreadable"})
 
 
 def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

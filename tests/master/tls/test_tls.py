@@ -27,6 +27,7 @@ from tests.faults import fault_in
 from tests.leaps import Leap
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, eof, run
 from tests.waiting import settled
+from wire.message import Message
 from wire.pinning import fingerprint, normal, pinned, unverified
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -362,7 +363,7 @@ def test_plain_text_from_another_machine_is_refused_and_told_why(
 
     with caplog.at_level(logging.WARNING):
         run(story())
-    assert "plain text is not accepted" in caplog.text
+    assert str(Message("no_plain_text")) in caplog.text
 
 
 @pytest.mark.usefixtures("_from_outside")

@@ -11,8 +11,9 @@ from master.core.core import Core
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.task import Task, TaskState
+from tests.faults import says
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
-from wire.message import Message
+from wire.message import Message, ids, names
 
 NOW = 10.0
 
@@ -125,9 +126,11 @@ def test_a_quota_is_part_of_each_way() -> None:
     core.tuning.set("scheduler.max_running", 1, "ann", NOW)
     runs(core)
     over = waits(core)
-    assert ways(core, over) == ["its quotas allow it"]
+    allowed = Message("would_be_allowed")
+    assert ways(core, over) == [str(allowed)]
     larger = waits(core, gpus=2)
-    assert ways(core, larger) == ["its quotas allow it and task 1 ends on a"]
+    ends_there = Message("would_end", tasks=ids([1]), nodes=names(["a"]))
+    assert ways(core, larger) == [str(Message("would_all", conditions=(allowed, ends_there)))]
     core.tuning.set("scheduler.max_running", 9, "ann", NOW)
     assert starts(core, over)
 
@@ -151,7 +154,8 @@ def test_what_is_reserved_for_another_is_told_with_what_would_pass_it() -> None:
     small = waits(core, gpus=1, time_limit_s=7200.0)
     told = ways(core, small)
     assert len(told) == 1
-    assert told[0].endswith(f"or nothing is reserved for task {large.id} any more")
+    [way] = core.would_start(small, core.wait(small), NOW, lambda _: True)
+    assert says(way, "would_pass", task=large.id)
     assert holder.state is TaskState.RUNNING
     core.cancel(large.id, NOW)
     assert starts(core, small)
@@ -201,7 +205,7 @@ def test_gpus_that_strangers_use_have_to_be_free_again() -> None:
     stranger = Holder(99, user="bob", memory_mib=9000, launch_id="")
     core.gpus_seen("a", [GpuReport(0, memory_total_mib=24_564, memory_used_mib=9000, processes=(stranger,))], 5.0)
     task = waits(core)
-    assert ways(core, task) == ["GPUs that are closed on node a are free again"]
+    assert ways(core, task) == [str(Message("would_be_open", nodes=names(["a"])))]
     core.gpus_seen("a", [GpuReport(0, memory_total_mib=24_564, memory_used_mib=0)], 6.0)
     assert starts(core, task)
 
