@@ -40,9 +40,24 @@ ILL = {"name": "c\x1b", "state": "unreachable", "verdict": "fault", "findings": 
 
 @pytest.fixture
 def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaster]:
-    with FakeMaster({}) as fake:
+    with FakeMaster({"server.info": lambda _: {}}) as fake:
         monkeypatch.setenv("MUSTER_CONF", fake.conf(tmp_path))
         yield fake
+
+
+def test_settings_that_hold_in_place_of_other_values_in_conf_json_are_told_beside_all_nodes(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {"name": "scheduler.grace_s", "value": 30.0, "default": 10.0, "unit": "seconds", "range": {"none": False}}
+    info = {"conf_outranked": [{**said, "by": "ann"}]}
+    master.verbs.update({"node.doctor": lambda _: [WELL], "server.info": lambda _: info})
+    line = (
+        "settings: scheduler.grace_s is 30s, set by ann; conf.json says 10s (`muster set --default scheduler.grace_s`)"
+    )
+    assert main(["node", "doctor"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == line
+    assert main(["node", "doctor", "a"]) == 0
+    assert line not in capsys.readouterr().out
 
 
 def test_a_node_that_is_well_takes_one_line_and_the_others_have_their_cures(

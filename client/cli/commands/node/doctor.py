@@ -13,6 +13,7 @@ from client.cli.screen.terminal import coloured, note
 from client.cli.several import node_each
 from client.text.colours import painted
 from client.text.quantities import counted
+from client.text.settings import outranking_line
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -50,6 +51,7 @@ def run(context: Context) -> int:
             _tell(context, node)
         _sum_up(context, examined)
         if not names:
+            _tell_of_settings(context)
             _tell_of_console(context)
     return 1 if any(node["verdict"] == "fault" for node in examined) else 0
 
@@ -103,6 +105,12 @@ def _tell(context: Context, node: dict[str, Any]) -> None:
         context.say(f"  {word}  {harmless(one['check']):<{widest}}  {harmless(one['told'])}")
         if one["cure"]:
             context.say(f"  {'':7}  {'':{widest}}  cure: {harmless(one['cure'])}")
+
+
+def _tell_of_settings(context: Context) -> None:
+    """The settings of which conf.json says something else than what holds. They belong to no node."""
+    for one in context.client.info().get("conf_outranked") or ():
+        context.say(f"settings: {outranking_line(one)}")
 
 
 def _tell_of_console(context: Context) -> None:
