@@ -298,9 +298,10 @@ class Reserving:
 
     @property
     def wake_at(self) -> float | None:
-        """When a better place is to be looked for, for those whose node is away, in seconds since the epoch."""
-        away = [one.away_since for one in self._kept.values() if one.away_since is not None]
-        return min(away) + LOOK_AGAIN_S if away else None
+        """When a better place is to be looked for, for those whose node is away, in seconds since the epoch; from then
+        on each round looks for one, and needs no time to do so."""
+        away = [one.away_since + LOOK_AGAIN_S for one in self._kept.values() if one.away_since is not None]
+        return min((at for at in away if at > self._forecast.now), default=None)
 
     def _is_away(self, name: str) -> bool:
         node = self._inventory.nodes.get(name)

@@ -68,11 +68,17 @@ def told_of(hold: Hold) -> tuple[Any, ...]:
 
 FEWER = bytes(17) + b"\xd0\x00\x00\x12" + bytes(5) + b"\xe3\x00\x1f\x00\x00\x00\x00\x08\x00\x004\x00=\x03"
 """A task is to give up GPUs of a node that by the registry has fewer by now."""
+AWAY = (
+    b"P\xcdB\xab\xf2wD\x8e\xe2\x7f\x96qc\xfaI\xad\x14\x05\xff;>\xc9\x83Y:\xc9\xc6\x7f\xf2\xbe\x93-?!\x818\x15\xcf\xd7\xd0"
+    b"\xdd\x11\xd7\x8c\x8e:9\xff\xca\x92\xeag\xe3\xe8:\x10\xcc\xcc=t"
+)
+"""The node of a reservation is away for long, and there is no better place."""
 
 
 @pytest.mark.usefixtures("_compared")
 @settings(max_examples=COMPARED, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(FEWER)
+@example(AWAY)
 @given(st.binary(min_size=30, max_size=120))
 def test_whatever_happens_between_two_plans_they_decide_as_if_everything_were_looked_at_anew(text: bytes) -> None:
     walk(text)
