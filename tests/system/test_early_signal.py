@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message
 
 SAVES = "trap 'echo saved; exit 7' USR1; echo up; while :; do sleep 0.05; done"
 
@@ -42,8 +43,11 @@ def test_a_signal_without_a_limit_is_refused(lab: Lab, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_text("true\n", encoding="utf-8")
     for words, why in (
-        (("--signal", "USR1@120"), "say `--time-limit`, too"),
-        (("--signal", "USR1@120", "--time-limit", "60"), "the task would not have begun"),
+        (("--signal", "USR1@120"), str(Message("signal_without_limit", name="USR1"))),
+        (
+            ("--signal", "USR1@120", "--time-limit", "60"),
+            str(Message("signal_before_start", name="USR1", early=120, limit=60)),
+        ),
         (("--signal", "KILL@120", "--time-limit", "600"), "USR1"),
     ):
         refused = lab.muster("submit", *words, "--script", str(script))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message, names
 
 
 def test_a_node_whose_tasks_are_the_masters_own_account_is_told_and_may_be_accepted(
@@ -14,7 +15,7 @@ def test_a_node_whose_tasks_are_the_masters_own_account_is_told_and_may_be_accep
     lab = make_system_lab(nodes=1)
     lab.write_conf(bind="0.0.0.0")  # noqa: S104  (others must be able to come in)
     lab.start()
-    told = "tls      tasks on node node0 run as the master's own account, or as root, and can read the key"
+    told = f"tls      {Message('tls_key_in_reach', nodes=names(['node0']))}"
     assert told in lab.muster("status").stdout
     assert told.removeprefix("tls      ") in lab.server_log()
     lab.write_registry([])
@@ -24,4 +25,4 @@ def test_a_node_whose_tasks_are_the_masters_own_account_is_told_and_may_be_accep
     lab.write_registry([entry])
     lab.write_conf(desktop_client={"local_nodes": "allow"})
     lab.start()
-    assert "can read the key" not in lab.muster("status").stdout
+    assert told not in lab.muster("status").stdout

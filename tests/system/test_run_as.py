@@ -21,6 +21,7 @@ from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
 from tests.waiting import until
 from wire.errors import ConflictError
+from wire.message import Message
 
 
 @pytest.fixture
@@ -131,10 +132,11 @@ def test_what_a_shared_account_cannot_keep_apart(root_lab: RootLab) -> None:
     assert ended(lab, hers) == ("failed", 137)
     assert "his\n" in log.read_text(encoding="utf-8")
     told = {node: lab.muster("node", "doctor", node, "--all").stdout for node in (lab.nodes[0], shared)}
-    assert "all tasks run as lab, which keeps nobody's apart from another's" in told[shared]
-    assert "files and logs" not in told[shared]
-    assert "tasks run as their owners" in told[lab.nodes[0]]
-    assert "files and logs are touched with the rights of their owners" in told[lab.nodes[0]]
+    as_owners, files = str(Message("doctor_as_owners")), str(Message("doctor_files_as_owners"))
+    assert str(Message("doctor_one_account", account="lab")) in told[shared]
+    assert files not in told[shared]
+    assert as_owners in told[lab.nodes[0]]
+    assert files in told[lab.nodes[0]]
 
 
 def test_where_root_dialled_in_tasks_are_their_owners_too(root_far_lab: RootFarLab) -> None:
@@ -247,8 +249,8 @@ def test_the_doctor_activates_nothing_as_root(root_lab: RootLab) -> None:
     (lab.root / "asked").chmod(0o666)
     lab.start_trusted()
     told = lab.muster("node", "doctor", first, "--all").stdout
-    assert "you have no account there" in told
-    assert "tasks run as their owners" in told
+    assert str(Message("doctor_no_conda_as_root")) in told
+    assert str(Message("doctor_as_owners")) in told
     assert (lab.root / "asked").read_text(encoding="utf-8") == ""
     lab.be("carol")
     lab.muster("node", "doctor", first)

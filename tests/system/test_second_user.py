@@ -10,9 +10,11 @@ from functools import partial
 
 from tests.system.lab import ROOT, Lab
 from tests.waiting import until
+from wire.message import Message, names
 
-CLOSED = "do not run on node node0: tasks there run as root, the account of the master itself"
-CURE = "Let its tasks run as another account"
+CLOSED = str(Message("own_account_closed", users=names(["bob"]), nodes=names(["node0"]), account="root"))
+OWN = Message("own_account_node", account="root")
+CURE = Message("do_let_users_in")
 BOUND = ["setpriv", "--bounding-set=-setuid,-setgid,-chown,-kill"]
 """Root as in many containers: its agents cannot run tasks as their owners."""
 
@@ -44,22 +46,21 @@ def test_the_admin_and_the_user_are_warned_that_no_node_runs_the_users_tasks(
     assert CLOSED not in muster("status").stdout, "one admin is no second user"
     added = muster("users", "add", "bob", "--json")
     assert json.loads(added.stdout)["name"] == "bob"
-    assert f"tasks of bob {CLOSED}" in added.stderr
-    assert CURE in added.stderr
+    assert CLOSED in added.stderr
     told = next(line for line in muster("status").stdout.splitlines() if line.startswith("users "))
-    assert f"tasks of bob {CLOSED}" in told
-    assert CURE in told
+    assert CLOSED in told
     assert CLOSED not in muster("users", "add", "cy", "--role", "viewer").stderr, "viewers submit nothing"
     doctor = muster("node", "doctor").stdout
-    assert "only admins' tasks may: tasks of bob do not run here" in doctor
-    assert CURE.lower() in doctor
+    assert str(Message("doctor_keeps_out", users=names(["bob"]))) in doctor
+    assert str(CURE) in doctor
 
     token = muster("tokens", "new", "--user", "bob").stdout.strip()
     note = muster("submit", "--", "true", token=token).stderr
-    assert "note: the task would wait, for no node with room for it takes it: node node0: tasks there run as" in note
-    assert CURE in note
+    closed = Message("closed_nodes", nodes=names(["node0"]), why=OWN)
+    waits = str(Message("closed_to_owner", reasons=(closed,)))
+    assert f"note: {waits}" in note
     assert muster("submit", "--", "true").stderr == "", "an admin's task runs there"
-    assert CURE in muster("submit", "--strict", "--", "true", token=token, code=1).stderr
+    assert waits in muster("submit", "--strict", "--", "true", token=token, code=1).stderr
     assert CLOSED not in muster("status", token=token).stdout, "the submit tells bob"
 
     muster("users", "disable", "bob")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from client.shapes import Node
+from tests.faults import link_of, says
 from tests.system.ssh_asking import ended, node_of, submit, task_of, until_node, until_state
 from tests.system.ssh_lab import SshLab
 from tests.testbed.bed import Testbed
@@ -34,7 +37,7 @@ def try_now(lab: SshLab, *names: str) -> None:
 
 
 def sick_nodes(lab: SshLab, bed: Testbed) -> dict[str, tuple[dict[str, Any], str, str]]:
-    """Entries of the registry with the state that they lead to and words of the line that tells why."""
+    """Entries of the registry with the state that they lead to, and a key or an argument of what tells why."""
     first = bed.hosts[0]
     broken_key = lab.folder / "half-a-key"
     broken_key.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n", encoding="ascii")
@@ -42,13 +45,13 @@ def sick_nodes(lab: SshLab, bed: Testbed) -> dict[str, tuple[dict[str, Any], str
     by_key = {"key_file": str(bed.key)}
     wrong_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
     found: dict[str, tuple[dict[str, Any], str, str]] = {
-        "wrong-password": ({}, "unreachable", f"refuses the password: correct it in {lab.psw}"),
-        "wrong-user": ({"user_name": "nobody-here", **by_key}, "unreachable", "authorized_keys"),
+        "wrong-password": ({}, "unreachable", "password_refused"),
+        "wrong-user": ({"user_name": "nobody-here", **by_key}, "unreachable", "key_refused"),
         "broken-key": ({"key_file": str(broken_key)}, "unreachable", str(broken_key)),
-        "no-key": ({"key_file": "/nowhere/key"}, "unreachable", "/nowhere/key cannot be read: No such file"),
-        "swallowed": ({"ip": bed.blackhole}, "unreachable", "does not answer within"),
-        "refusing": ({"port": 2222}, "unreachable", "refuses the connection: does sshd run there"),
-        "wrong-pin": ({"host_key": wrong_key}, "untrusted", "correct `host_key` in the registry"),
+        "no-key": ({"key_file": "/nowhere/key"}, "unreachable", "key_file_unreadable"),
+        "swallowed": ({"ip": bed.blackhole}, "unreachable", "no_answer_in_time"),
+        "refusing": ({"port": 2222}, "unreachable", "connection_refused"),
+        "wrong-pin": ({"host_key": wrong_key}, "untrusted", "correct_host_key"),
         "no-proxy": ({"proxy": f"socks5://{bed.master_address}:9"}, "unreachable", "the proxy"),
         "no-way": ({"ip": "10.255.255.1", "proxy": bed.proxy}, "unreachable", "cannot reach 10.255.255.1:22"),
         "no-such-python": ({"python": "python9", **by_key}, "unreachable", "python9"),
@@ -68,12 +71,12 @@ def test_each_sick_machine_has_one_line_with_the_cure_and_the_others_work(testbe
         ssh_lab.pin(host)
     try_now(ssh_lab, *sick)
     ssh_lab.await_online([well.name])
-    for name, (_, state, words) in sick.items():
-        node = until_node(ssh_lab, name, f"says {words}", lambda node, words=words: words in (node["reason"] or ""))  # type: ignore[misc]
+    for name, (_, state, why) in sick.items():
+        node = until_node(ssh_lab, name, f"says {why}", partial(_says, why))
         assert node["state"] == state, name
         told = lines_of(ssh_lab, name)
         assert len(told) == 1, name
-        assert words in told[0], name
+        assert str(link_of(node)) in told[0], name
     for number in [submit(ssh_lab, "exit 3", gpus=1) for _ in range(20)]:
         assert ended(ssh_lab, number) == ("failed", 3)
         assert task_of(ssh_lab, number)["attempt"] == 1, "none was given to a sick node"
@@ -81,6 +84,12 @@ def test_each_sick_machine_has_one_line_with_the_cure_and_the_others_work(testbe
     assert "Traceback" not in ssh_lab.server_log()
     assert "sesame" not in ssh_lab.server_log()
     _retries_leave_nothing(testbed, ssh_lab, list(sick))
+
+
+def _says(why: str, node: Node) -> bool:
+    """Whether this is a key of what its link says, or stands among the arguments."""
+    said = link_of(node)
+    return said is not None and (says(said, why) or why in str(said))
 
 
 def _retries_leave_nothing(bed: Testbed, lab: SshLab, names: list[str]) -> None:

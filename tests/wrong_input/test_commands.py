@@ -14,6 +14,7 @@ import pytest
 
 from tests.ports import free_ports
 from tests.wrong_input.mistakes import Lab8
+from wire.message import Message
 
 ECHO = ["printf", "<%s>\\n"]
 QUOTED = [
@@ -188,9 +189,9 @@ def test_what_is_missing_is_told_when_it_is_submitted_and_the_task_is_queued_all
     there.mkdir()
     absent = str(lab.folder / "absent")
     for words, told in (
-        (["--env", "no-such-env"], "there is no environment no-such-env"),
-        (["--cwd", absent], f"the folder {absent} does not exist"),
-        (["--env", f"{absent}/venv"], f"there is no environment {absent}/venv"),
+        (["--env", "no-such-env"], str(Message("env_absent", env="no-such-env"))),
+        (["--cwd", absent], str(Message("folder_absent", path=absent))),
+        (["--env", f"{absent}/venv"], str(Message("env_absent", env=f"{absent}/venv"))),
         (["--cwd", str(lab.folder / ("x" * 300))], "does not exist"),
         (["--cwd", str(there)], ""),
     ):
@@ -210,11 +211,11 @@ def test_what_would_fail_at_its_start_is_noted_and_refused_where_that_is_asked_f
     batch.write_text("true\npython3 none.py\n", encoding="utf-8")
     before = max(lab.tasks(), default=0)
     for words, told in (
-        (["--", f"./{script.name}"], "its interpreter is not found"),
-        (["--", "python3", "none.py", "--lr", "1"], f"the file {there}/none.py does not exist"),
+        (["--", f"./{script.name}"], str(Message("interpreter_with_line_end", path=str(script)))),
+        (["--", "python3", "none.py", "--lr", "1"], str(Message("file_absent", path=f"{there}/none.py"))),
         (["--array", "0-99", "--", "python3", "none.py", "{index}"], "none.py does not exist"),
         (["--batch", str(batch)], "none.py does not exist"),
-        (["--gpus", "1", "--gpu-mem", "30g", "--", "true"], "no node that could take it is known to have"),
+        (["--gpus", "1", "--gpu-mem", "30g", "--", "true"], str(Message("gpu_memory_unknown", mib=30 * 1024))),
     ):
         where = ["--hold", "--cwd", str(there)]
         refused = lab.muster_seen("submit", "--strict", *where, *words)
@@ -255,12 +256,16 @@ def test_a_node_that_is_named_is_asked_for_what_only_it_has(lab: Lab8, tmp_path:
     moved = own / "moved"
     moved.write_text(f"#!{own}/gone/python\n", encoding="utf-8")
     moved.chmod(0o755)
+    gone = str(Message("interpreter_absent", path=str(moved), interpreter=f"{own}/gone/python".split()[0]))
     for words, told in (
-        (["--cwd", "/no/such/folder", "--", "true"], "the folder /no/such/folder does not exist"),
-        (["--cwd", str(own), "--", "no-such-程序", "x"], "node node0 finds no program no-such-程序"),
-        (["--cwd", str(own), "--", "python3", "-u", "none.py"], f"{own}/none.py does not exist"),
-        (["--cwd", str(own), "--", "./moved"], "there is no such program"),
-        (["--gpus-on", "node0=0", "--cwd", str(own), "--", "./moved"], "there is no such program"),
+        (["--cwd", "/no/such/folder", "--", "true"], str(Message("folder_absent", path="/no/such/folder"))),
+        (
+            ["--cwd", str(own), "--", "no-such-程序", "x"],
+            str(Message("program_unknown", node="node0", name="no-such-程序")),
+        ),
+        (["--cwd", str(own), "--", "python3", "-u", "none.py"], str(Message("file_absent", path=f"{own}/none.py"))),
+        (["--cwd", str(own), "--", "./moved"], gone),
+        (["--gpus-on", "node0=0", "--cwd", str(own), "--", "./moved"], gone),
         (["--cwd", str(own), "--", "bash", "moved"], ""),
         (["--cwd", str(own), "--", "echo", "none.py"], ""),
     ):
