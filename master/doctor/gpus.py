@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -13,6 +15,9 @@ from wire.agent import Probed
 from wire.message import Message
 
 SMI = ["nvidia-smi", "-L"]
+Reason = TypeVar("Reason", bound=Hashable)
+_USED = frozenset({"gpu_strays", "gpu_used", "gpu_used_by_others"})
+"""The keys of the reasons that end when the programs do."""
 
 
 class Smi(msgspec.Struct, frozen=True):
@@ -22,7 +27,7 @@ class Smi(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Books(msgspec.Struct, frozen=True, kw_only=True):
+class KnownGpus(msgspec.Struct, frozen=True, kw_only=True):
     """The master's knowledge of a node's GPUs. `models`: the registry's; `seen`: how many the samples show; `aside` and
     `kept_back`: why a GPU, by index, gets no tasks; `mismatch`: as `gpu_models` tells it."""
 
@@ -30,7 +35,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     declared: bool
     seen: int
     aside: Mapping[int, str]
-    kept_back: Mapping[int, str]
+    kept_back: Mapping[int, Message]
     mismatch: Message | None = None
 
 
@@ -43,28 +48,28 @@ def read_smi(probed: Probed) -> Smi:
     return Smi(error=complaint(probed))
 
 
-def gpus(name: str, books: Books, smi: Smi) -> list[Finding]:
+def gpus(name: str, known: KnownGpus, smi: Smi) -> list[Finding]:
     """All that is to say of a node's GPUs."""
-    if _nothing_is_known(books, smi):
-        unseen = Message("doctor_gpus_unseen", count=len(books.models))
-        return [warning(GPUS, unseen, _wait(name)), *_closed(name, books, told=True)]
-    driver = _driver_and_count(name, books, smi)
-    return [driver, *_closed(name, books, told=driver.verdict == "fault")]
+    if _nothing_is_known(known, smi):
+        unseen = Message("doctor_gpus_unseen", count=len(known.models))
+        return [warning(GPUS, unseen, _wait(name)), *_closed(name, known, told=True)]
+    driver = _driver_and_count(name, known, smi)
+    return [driver, *_closed(name, known, told=driver.verdict == "fault")]
 
 
-def _nothing_is_known(books: Books, smi: Smi) -> bool:
+def _nothing_is_known(known: KnownGpus, smi: Smi) -> bool:
     """Has nobody told of its GPUs since the connection stands, which a change of `gpu_probe` begins anew? That none was
     seen says nothing then."""
-    return str(UNSEEN) in books.kept_back.values() and smi == Smi() and not books.declared
+    return UNSEEN in known.kept_back.values() and smi == Smi() and not known.declared
 
 
-def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
-    count = len(books.models)
-    if books.declared:
+def _driver_and_count(name: str, known: KnownGpus, smi: Smi) -> Finding:
+    count = len(known.models)
+    if known.declared:
         return skipped(GPUS, Message("doctor_gpus_declared", count=count))
     if smi.error:
         return fault(GPUS, Message("doctor_smi_fails", said=heard(smi.error)), Message("do_install_driver"))
-    shown = max(books.seen, smi.count or 0)
+    shown = max(known.seen, smi.count or 0)
     if shown == count == 0:
         return skipped(GPUS, Message("doctor_no_gpus"))
     if shown == 0:
@@ -77,25 +82,25 @@ def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
         if shown < count:
             return fault(GPUS, differ, Message("do_find_lost_gpu", name=name, shown=shown))
         return warning(GPUS, differ, Message("do_use_all_gpus", name=name, shown=shown))
-    if books.mismatch is not None:
-        return warning(GPUS, books.mismatch, Message("do_say_model", name=name))
-    return ok(GPUS, Message("doctor_gpus", count=count, models=tuple(dict.fromkeys(books.models))))
+    if known.mismatch is not None:
+        return warning(GPUS, known.mismatch, Message("do_say_model", name=name))
+    return ok(GPUS, Message("doctor_gpus", count=count, models=tuple(dict.fromkeys(known.models))))
 
 
-def _closed(name: str, books: Books, *, told: bool) -> list[Finding]:
+def _closed(name: str, known: KnownGpus, *, told: bool) -> list[Finding]:
     """Those that get no tasks; GPUs with the same reason (a driver that is gone has one for all) in one finding.
     `told`: that the driver is gone, or some of the GPUs, is another finding."""
     found = []
-    for reason, which in _by_reason(books.aside).items():
+    for reason, which in _by_reason(known.aside).items():
         do = Message("do_resume_gpus", name=name, gpus=",".join(map(str, which)))
         found.append(warning(GPUS, Message("doctor_gpu_closed", gpus=which, why=heard(reason)), do))
     # Fewer GPUs on the machine are reported already.
-    held = {gpu: why for gpu, why in books.kept_back.items() if gpu not in books.aside and "registry counts" not in why}
-    for reason, which in _by_reason(held).items():
-        if told and len(which) == len(books.models):
+    held = {gpu: why for gpu, why in known.kept_back.items() if gpu not in known.aside and why.key != "gpu_missing"}
+    for why, which in _by_reason(held).items():
+        if told and len(which) == len(known.models):
             continue
-        says = Message("doctor_gpu_closed", gpus=which, why=heard(reason))
-        found.append(warning(GPUS, says, _until_it_is_free(name, reason)))
+        says = Message("doctor_gpu_closed", gpus=which, why=why)
+        found.append(warning(GPUS, says, _until_it_is_free(name, why)))
     return found
 
 
@@ -103,14 +108,14 @@ def _wait(name: str) -> Message:
     return Message("do_wait_or_restart", name=name)
 
 
-def _until_it_is_free(name: str, reason: str) -> Message:
-    if reason == str(UNSEEN):
+def _until_it_is_free(name: str, why: Message) -> Message:
+    if why == UNSEEN:
         return _wait(name)
-    return Message("do_wait_for_users") if reason.startswith("used by ") else Message("do_wait_or_aside")
+    return Message("do_wait_for_users") if why.key in _USED else Message("do_wait_or_aside")
 
 
-def _by_reason(reasons: Mapping[int, str]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
-    for gpu, reason in sorted(reasons.items()):
+def _by_reason(reasons: Mapping[int, Reason]) -> dict[Reason, tuple[int, ...]]:
+    found: dict[Reason, tuple[int, ...]] = {}
+    for gpu, reason in sorted(reasons.items(), key=itemgetter(0)):
         found[reason] = (*found.get(reason, ()), gpu)
     return found

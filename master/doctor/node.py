@@ -415,18 +415,18 @@ class Examination:
 
     async def _gpus(self) -> list[Finding]:
         node = self._node
-        books = gpus.Books(
+        known = gpus.KnownGpus(
             models=node.spec.gpu_models,
             declared=self._config.gpu_probe == "declared",
             seen=len(node.watch.newest),
             aside=node.aside,
-            kept_back={gpu: str(why) for gpu, why in {**node.kept_back, **node.left}.items()},
+            kept_back={**node.kept_back, **node.left},
             mismatch=gpu_models.mismatch(node.spec.gpu_models, node.watch.newest),
         )
         smi = gpus.Smi()
-        if not books.declared:
+        if not known.declared:
             smi = gpus.read_smi(await self._ask(gpus.SMI, GPUS_S))
-        return gpus.gpus(node.name, books, smi)
+        return gpus.gpus(node.name, known, smi)
 
     async def _start(self) -> list[Finding]:
         config = self._this.lab.config

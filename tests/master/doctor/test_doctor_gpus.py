@@ -9,7 +9,7 @@ import pytest
 
 from master.core.nodes.gpu_watch import RETURNED, UNSEEN, GpuReport
 from master.doctor.finding import heard, warning
-from master.doctor.gpus import Books, Smi, gpus, read_smi
+from master.doctor.gpus import KnownGpus, Smi, gpus, read_smi
 from tests.master.in_process import InProcess, run
 from tests.waiting import settled
 from wire.agent import Probed
@@ -18,8 +18,8 @@ from wire.message import Message
 LISTED = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n  MIG 1g.5gb Device 0: (UUID: MIG-1)\nGPU 1: NVIDIA H100 (UUID: GPU-2)\n"
 
 
-def books(**more: Any) -> Books:
-    return Books(**{"models": ("A", "A"), "declared": False, "seen": 2, "aside": {}, "kept_back": {}, **more})
+def known(**more: Any) -> KnownGpus:
+    return KnownGpus(**{"models": ("A", "A"), "declared": False, "seen": 2, "aside": {}, "kept_back": {}, **more})
 
 
 def probed(output: str = "", code: int | None = 0, error: str = "") -> Probed:
@@ -49,21 +49,27 @@ TWO = Message("doctor_gpus", count=2, models=("A",))
 
 
 @pytest.mark.parametrize(
-    ("known", "smi", "verdict", "says", "cure"),
+    ("has", "smi", "verdict", "says", "cure"),
     [
-        (books(), Smi(2), "ok", TWO, ""),
-        (books(), Smi(), "ok", TWO, ""),
-        (books(seen=0), Smi(2), "ok", TWO, ""),
-        (books(declared=True, seen=0), Smi(), "skipped", Message("doctor_gpus_declared", count=2), ""),
-        (books(models=(), seen=0), Smi(), "skipped", Message("doctor_no_gpus"), ""),
-        (books(models=(), seen=0), Smi(1), "warning", differ(1, 0), "do_use_all_gpus"),
-        (books(seen=4), Smi(4), "warning", differ(4, 2), "do_use_all_gpus"),
-        (books(mismatch=OTHER), Smi(2), "warning", OTHER, "do_say_model"),
-        (books(seen=1), Smi(1), "fault", differ(1, 2), "do_find_lost_gpu"),
-        (books(seen=0), Smi(), "fault", Message("doctor_gpus_gone_no_smi", count=2), "do_install_driver_or_declare"),
-        (books(seen=0), Smi(0), "fault", Message("doctor_gpus_gone", count=2), "do_install_driver_or_declare"),
+        (known(), Smi(2), "ok", TWO, ""),
+        (known(), Smi(), "ok", TWO, ""),
+        (known(seen=0), Smi(2), "ok", TWO, ""),
+        (known(declared=True, seen=0), Smi(), "skipped", Message("doctor_gpus_declared", count=2), ""),
+        (known(models=(), seen=0), Smi(), "skipped", Message("doctor_no_gpus"), ""),
+        (known(models=(), seen=0), Smi(1), "warning", differ(1, 0), "do_use_all_gpus"),
+        (known(seen=4), Smi(4), "warning", differ(4, 2), "do_use_all_gpus"),
+        (known(mismatch=OTHER), Smi(2), "warning", OTHER, "do_say_model"),
+        (known(seen=1), Smi(1), "fault", differ(1, 2), "do_find_lost_gpu"),
         (
-            books(),
+            known(seen=0),
+            Smi(),
+            "fault",
+            Message("doctor_gpus_gone_no_smi", count=2),
+            "do_install_driver_or_declare",
+        ),
+        (known(seen=0), Smi(0), "fault", Message("doctor_gpus_gone", count=2), "do_install_driver_or_declare"),
+        (
+            known(),
             Smi(error="it hangs"),
             "fault",
             Message("doctor_smi_fails", said=heard("it hangs")),
@@ -71,35 +77,37 @@ TWO = Message("doctor_gpus", count=2, models=("A",))
         ),
     ],
 )
-def test_the_driver_and_the_count(known: Books, smi: Smi, verdict: str, says: Message, cure: str) -> None:
-    (found,) = gpus("n", known, smi)
+def test_the_driver_and_the_count(has: KnownGpus, smi: Smi, verdict: str, says: Message, cure: str) -> None:
+    (found,) = gpus("n", has, smi)
     assert (found.verdict, found.says) == (verdict, says)
     assert ("" if found.do is None else found.do.key) == cure
 
 
 def test_a_driver_that_fails_is_told_once_and_what_ails_one_gpu_beside_it() -> None:
-    why = "its GPU driver cannot be asked: it hangs"
-    (found,) = gpus("n", books(kept_back={0: why, 1: why}), Smi(error="timed out after 8 s"))
+    why = Message("gpu_fault", said="its GPU driver cannot be asked: it hangs")
+    bobs = Message("gpu_used", users=("bob (pid 7)",), more=0)
+    (found,) = gpus("n", known(kept_back={0: why, 1: why}), Smi(error="timed out after 8 s"))
     assert found.says.key == "doctor_smi_fails"
-    assert len(gpus("n", books(kept_back={1: "used by bob (pid 7)"}), Smi(error="timed out after 8 s"))) == 2
-    assert len(gpus("n", books(kept_back={0: why, 1: why}), Smi(2))) == 2
+    assert len(gpus("n", known(kept_back={1: bobs}), Smi(error="timed out after 8 s"))) == 2
+    assert len(gpus("n", known(kept_back={0: why, 1: why}), Smi(2))) == 2
 
 
 def test_before_the_first_sample_of_a_connection_nobody_is_sent_to_the_driver() -> None:
-    unseen = dict.fromkeys(range(2), str(UNSEEN))
-    (found,) = gpus("n", books(seen=0, kept_back=unseen), Smi())
+    unseen = dict.fromkeys(range(2), UNSEEN)
+    (found,) = gpus("n", known(seen=0, kept_back=unseen), Smi())
     assert (found.verdict, found.says) == ("warning", Message("doctor_gpus_unseen", count=2))
     assert found.do == Message("do_wait_or_restart", name="n")
-    counted, waits = gpus("n", books(seen=0, kept_back=unseen), Smi(2))
+    counted, waits = gpus("n", known(seen=0, kept_back=unseen), Smi(2))
     assert (counted.verdict, waits.do) == ("ok", found.do)
-    hangs = gpus("n", books(seen=0, kept_back=unseen), Smi(error="it hangs"))[0]
+    hangs = gpus("n", known(seen=0, kept_back=unseen), Smi(error="it hangs"))[0]
     assert hangs.says == Message("doctor_smi_fails", said=heard("it hangs"))
 
 
 def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:
     aside = {0: "fell off the bus", 2: "fell off the bus"}
-    kept = {1: "used by bob (pid 7)", 0: "used by ann (pid 8)", 3: "the machine shows 3 GPUs and the registry counts 4"}
-    first, *closed = gpus("n", books(models=("A",) * 4, seen=4, aside=aside, kept_back=kept), Smi(4))
+    bobs, anns = (Message("gpu_used", users=(who,), more=0) for who in ("bob (pid 7)", "ann (pid 8)"))
+    kept = {1: bobs, 0: anns, 3: Message("gpu_missing", shown=3, count=4)}
+    first, *closed = gpus("n", known(models=("A",) * 4, seen=4, aside=aside, kept_back=kept), Smi(4))
     assert first.verdict == "ok"
     assert closed == [
         warning(
@@ -109,7 +117,7 @@ def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:
         ),
         warning(
             "gpus",
-            Message("doctor_gpu_closed", gpus=(1,), why=heard("used by bob (pid 7)")),
+            Message("doctor_gpu_closed", gpus=(1,), why=bobs),
             Message("do_wait_for_users"),
         ),
     ]
