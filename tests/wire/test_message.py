@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from master.core.tasks.transitions import LAW
+from master.core.tasks.transitions import RULES
 from tests.cases import each_case
 from tests.test_imports import ROOT, sources
 from wire.english import SENTENCES
 from wire.errors import every
 from wire.message import NONE, Message, Several, fields_of, ids, names, revived, sentence
 
-REFUSALS = {rule.refusal for rule in LAW.values() if rule.refusal}
-"""The keys of the law's table, to each of which it gives a task's id and state."""
+REFUSALS = {rule.refusal for rule in RULES.values() if rule.refusal}
+"""The keys of the transition table, to each of which it gives a task's id and state."""
 STORED = {"killed_from_outside"}
 """What only earlier versions said: it is stored with tasks, and shown."""
 GIVEN_LATER = {"nodes"}
@@ -68,7 +68,7 @@ def test_every_message_has_a_sentence_and_its_values_are_those_that_the_sentence
     assert wrong == []
 
 
-def test_what_the_law_refuses_has_a_sentence_of_a_task_and_its_state() -> None:
+def test_what_the_table_refuses_has_a_sentence_of_a_task_and_its_state() -> None:
     assert {key: fields_of(SENTENCES[key]) for key in REFUSALS} == {key: {"id", "state"} for key in REFUSALS}
 
 

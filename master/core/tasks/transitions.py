@@ -73,7 +73,7 @@ def _rule(refusal: str, *leads: tuple[Iterable[State], Iterable[State]]) -> Rule
     return Rule(table, refusal)
 
 
-LAW: dict[Event, Rule] = {
+RULES: dict[Event, Rule] = {
     # Requests of people.
     Event.SUBMIT: _rule("", (_NEW, QUEUED)),
     Event.EDIT: _rule(
@@ -117,7 +117,7 @@ LAW: dict[Event, Rule] = {
 }
 
 
-_ALLOWED = {event: frozenset(rule.leads) for event, rule in LAW.items()}
+_ALLOWED = {event: frozenset(rule.leads) for event, rule in RULES.items()}
 
 
 def allows(event: Event, state: State) -> bool:
@@ -127,13 +127,13 @@ def allows(event: Event, state: State) -> bool:
 
 def check(event: Event, task_id: int, state: TaskState) -> None:
     """Raises ConflictError, with the refusal, where it may not."""
-    rule = LAW[event]
+    rule = RULES[event]
     if state not in rule.leads:
         raise ConflictError(Message(rule.refusal, id=task_id, state=state))
 
 
 def _transitions() -> dict[TaskState, frozenset[TaskState]]:
-    leads = [(before, after) for rule in LAW.values() for before, afters in rule.leads.items() for after in afters]
+    leads = [(before, after) for rule in RULES.values() for before, afters in rule.leads.items() for after in afters]
     return {
         state: frozenset(after for before, after in leads if before is state and after not in (None, state))
         for state in TaskState

@@ -17,7 +17,7 @@ from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.records import merge_pieces
 from master.core.tasks.task import ACTIVE, Task, TaskState
-from master.core.tasks.transitions import LAW, Event
+from master.core.tasks.transitions import RULES, Event
 from tests.cases import each_case
 from tests.master.core.nodes.test_accounts import lab_with, up
 from tests.master.core.small_core import BOOT, REBOOTED, core_with, launch_of, submit
@@ -365,7 +365,7 @@ def test_an_accounts_agent_is_believed_of_its_own_alone() -> None:
     assert core.unknown_on("a") == []
 
 
-def test_in_every_state_of_its_task_it_is_adopted_as_the_law_says() -> None:
+def test_in_every_state_of_its_task_it_is_adopted_as_the_table_says() -> None:
     with each_case() as cases:
         for state in TaskState:
             with cases.case(state):
@@ -395,12 +395,12 @@ def check_adoption(state: TaskState) -> None:
     others = [Seen(launch_of(known), at, paused=state is TaskState.PAUSED)] if state in ACTIVE else []
     core.reconcile("a", [msgspec.structs.replace(RUNS, gpus="6"), *others], 5.0)
     task = adopted(core)
-    if state in LAW[Event.ADOPT].leads:
+    if state in RULES[Event.ADOPT].leads:
         assert task is known
     else:
         assert task.id == 5
         assert known.state is state
-    assert {task.state} == LAW[Event.ADOPT].leads[None]
+    assert {task.state} == RULES[Event.ADOPT].leads[None]
 
 
 def test_two_nodes_that_say_they_have_one_attempt_make_one_task_of_it() -> None:

@@ -1,4 +1,4 @@
-"""The law of transitions: every event in every state, through the front of the core, does what the table says."""
+"""The table of transitions: every event in every state, through the front of the core, does what the table says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from master.core.nodes.inventory import NodeState
 from master.core.outcome import Pending
 from master.core.tasks.task import ACTIVE, ENDED, QUEUED, After, Task, TaskState
 from master.core.tasks.task_table import IllegalTransitionError, TaskTable
-from master.core.tasks.transitions import LAW, TRANSITIONS, Event, check
+from master.core.tasks.transitions import RULES, TRANSITIONS, Event, check
 from tests.cases import each_case
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ConflictError, MusterError
@@ -93,7 +93,7 @@ INSTEAD = {Event.RESEND: Event.VANISH, Event.NOT_STARTED: Event.EXIT}
 has a record of it, and that it is over."""
 
 
-def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing() -> None:
+def test_each_event_leads_from_each_state_where_the_table_says_or_changes_nothing() -> None:
     with each_case() as cases:
         for event, state in itertools.product(HAPPENS, TaskState):
             with cases.case(f"{event} while {state}"):
@@ -102,17 +102,17 @@ def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing(
 
 def check_event(event: Event, state: TaskState) -> None:
     core, task = brought_to(state)
-    leads = LAW[event].leads.get(state)
+    leads = RULES[event].leads.get(state)
     if leads is None and event in ASKED:
         core.take_outcome()
         with pytest.raises(ConflictError) as refused:
             HAPPENS[event](core, task)
-        assert str(refused.value) == str(Message(LAW[event].refusal, id=task.id, state=state))
+        assert str(refused.value) == str(Message(RULES[event].refusal, id=task.id, state=state))
         assert core.take_outcome() is None, "what is refused leaves nothing behind"
     else:
         HAPPENS[event](core, task)
     now = task.state if task.id in core.tasks else None
-    otherwise = LAW[INSTEAD[event]].leads.get(state) if event in INSTEAD else None
+    otherwise = RULES[INSTEAD[event]].leads.get(state) if event in INSTEAD else None
     expected = leads or otherwise or {state}
     assert now in expected
     if TaskState.WAITING in expected and state in ACTIVE and now in ENDED:
@@ -123,7 +123,7 @@ def check_event(event: Event, state: TaskState) -> None:
 
 @pytest.mark.parametrize("state", [TaskState.WAITING, TaskState.HELD])
 @pytest.mark.parametrize("event", [Event.MEET, Event.THWART])
-def test_the_end_of_a_predecessor_leads_where_the_law_says(event: Event, state: TaskState) -> None:
+def test_the_end_of_a_predecessor_leads_where_the_table_says(event: Event, state: TaskState) -> None:
     core = core_with()
     first = submit(core)
     second = submit(core, after=[After(first.id, "ok")])
@@ -133,7 +133,7 @@ def test_the_end_of_a_predecessor_leads_where_the_law_says(event: Event, state: 
         run(core, first)
     else:
         core.cancel(first.id, 5.0)
-    assert second.state in LAW[event].leads[state]
+    assert second.state in RULES[event].leads[state]
     assert second.waits_for == []
 
 
@@ -141,8 +141,8 @@ def test_what_is_over_is_taken_back_from_the_monthly_files_only_as_ended_and_a_n
     core = core_with()
     ended = Task(id=core.next_id - 1, command="true", state=TaskState.FAILED, ended_at=1.0)
     core.recall(ended)
-    assert ended.state in LAW[Event.RECALL].leads[None] == ENDED
-    assert submit(core, state=TaskState.HELD).state in LAW[Event.SUBMIT].leads[None] == QUEUED
+    assert ended.state in RULES[Event.RECALL].leads[None] == ENDED
+    assert submit(core, state=TaskState.HELD).state in RULES[Event.SUBMIT].leads[None] == QUEUED
 
 
 def test_a_task_that_is_taken_back_in_the_moment_in_which_it_went_is_there() -> None:
@@ -167,21 +167,21 @@ def test_an_agent_that_knows_nothing_of_what_ran_there_has_lost_it() -> None:
     core, task = brought_to(TaskState.RUNNING, max_retries=1)
     core.reconcile("a", [Seen("9.9.9", 1.0)], 5.0)
     assert task.state is TaskState.WAITING
-    assert LAW[Event.VANISH].leads[TaskState.RUNNING] == {TaskState.LOST, TaskState.WAITING}
+    assert RULES[Event.VANISH].leads[TaskState.RUNNING] == {TaskState.LOST, TaskState.WAITING}
 
 
 @pytest.mark.parametrize("state", [TaskState.WAITING, TaskState.HELD])
-def test_an_allocation_is_granted_where_the_law_says(state: TaskState) -> None:
+def test_an_allocation_is_granted_where_the_table_says(state: TaskState) -> None:
     core = core_with()
     task = submit(core, gpus=1, is_allocation=True, state=state)
     core.plan(0.0)
-    assert {task.state} == LAW[Event.GRANT].leads.get(state, {state})
+    assert {task.state} == RULES[Event.GRANT].leads.get(state, {state})
 
 
 def test_every_event_is_walked_through_in_one_of_these_tests() -> None:
     elsewhere = {Event.MEET, Event.THWART, Event.RECALL, Event.SUBMIT, Event.VANISH, Event.GRANT}
     elsewhere.add(Event.ADOPT)  # in test_unknown_attempts
-    assert HAPPENS.keys() | elsewhere == set(Event) == LAW.keys()
+    assert HAPPENS.keys() | elsewhere == set(Event) == RULES.keys()
 
 
 def test_the_book_moves_a_task_only_where_some_event_may_lead_it() -> None:
@@ -195,7 +195,7 @@ def check_move(before: TaskState, after: TaskState) -> None:
     task_table = TaskTable(Pending())
     task = Task(id=1, command="true", state=before)
     task_table.take_back(task)
-    lead_there = [event for event, rule in LAW.items() if after in rule.leads.get(before, ()) and after is not before]
+    lead_there = [event for event, rule in RULES.items() if after in rule.leads.get(before, ()) and after is not before]
     assert (after in TRANSITIONS[before]) is bool(lead_there)
     if lead_there:
         task_table.move(task, after)
@@ -212,9 +212,9 @@ def test_an_ended_task_can_only_wait_again_and_only_one_that_runs_is_paused() ->
     assert [before for before, after in TRANSITIONS.items() if TaskState.PAUSED in after] == [TaskState.RUNNING]
 
 
-@pytest.mark.parametrize("event", [event for event in Event if LAW[event].refusal])
+@pytest.mark.parametrize("event", [event for event in Event if RULES[event].refusal])
 def test_each_refusal_names_the_task_and_its_state(event: Event) -> None:
-    for state in set(TaskState) - LAW[event].leads.keys():
+    for state in set(TaskState) - RULES[event].leads.keys():
         with pytest.raises(MusterError) as refused:
             check(event, 77, state)
         assert "77" in str(refused.value)
