@@ -14,18 +14,18 @@ from typing import Any, Dict, List, Optional
 
 from .. import tree
 from . import record
-from .living import Standing
+from .living import LiveShim
 
 Message = Dict[str, Any]
 
 
 def lines(
-    launch_id: str, boot_id: str, standing: Optional[Standing], main: Optional[tree.Process], told: Message
+    launch_id: str, boot_id: str, live: Optional[LiveShim], main: Optional[tree.Process], told: Message
 ) -> List[record.Line]:
     """The claim and, if there was one, the start. `main`: the command, if it lives; `told`: of `wire.agent.Lost`, empty
     where the master has not been asked."""
     claim = {"is": "claim", "anew": True, "launch_id": launch_id, "boot_id": boot_id, "at": time.time(), "log_path": ""}
-    claim.update(shim=standing.shim.pid if standing else 0, shim_start=standing.shim.start if standing else 0)
+    claim.update(shim=live.shim.pid if live else 0, shim_start=live.shim.start if live else 0)
     pid, start = (main.pid, main.start) if main is not None else (told.get("pid"), told.get("pid_start"))
     if not pid:
         return [claim]

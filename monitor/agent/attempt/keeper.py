@@ -220,11 +220,11 @@ class Keeper:
             known = self.attempts.get(launch_id)
             if known is not None and not (known.doubt and known.pid is None):
                 continue
-            standing, main = found.get(launch_id), tree.look(pid) if pid else None
+            live, main = found.get(launch_id), tree.look(pid) if pid else None
             if main is not None and main.start != entry["pid_start"]:
                 main = None
-            if main is None and standing is not None and not pid:
-                main = standing.main
+            if main is None and live is not None and not pid:
+                main = live.main
             is_ours = main is None or tree.is_our_users(main, is_owners=bool(entry.get("run_as")))
             # A command leads its session. One that has become another account's, as sudo does, is still the attempt's.
             if not record.LAUNCH_ID.match(launch_id) or not (is_ours or _leads(main)):
@@ -232,8 +232,8 @@ class Keeper:
                 continue
             main = main if is_ours else None  # no account but ours, or the owner's, proves anything
             attempt = known or Attempt(launch_id)
-            lines = anew.lines(launch_id, self._boot_id, standing, main, entry)
-            self._make_anew(attempt, lines, has_shim=standing is not None)
+            lines = anew.lines(launch_id, self._boot_id, live, main, entry)
+            self._make_anew(attempt, lines, has_shim=live is not None)
         self.heard_all()
 
     def heard_all(self) -> None:
@@ -393,12 +393,12 @@ class Keeper:
         attempt.ours = False
         self.forks.take_back(pid)
 
-    def _adopt(self, launch_id: str, standing: Optional[living.Standing] = None, *, loading: bool = False) -> None:
+    def _adopt(self, launch_id: str, live: Optional[living.LiveShim] = None, *, loading: bool = False) -> None:
         attempt = self.attempts[launch_id] = Attempt(launch_id)
         lines = self._read(launch_id)
         boot_ids = [line["boot_id"] for line in lines if line.get("is") == "claim"]
         if loading and not record.has_start(lines) and boot_ids[:1] in ([], [self._boot_id]):
-            self._adopt_unknown(attempt, lines, standing)
+            self._adopt_unknown(attempt, lines, live)
             return
         self._refresh(attempt)
         if attempt.state == ENDED:
@@ -420,18 +420,18 @@ class Keeper:
             self._complain(f"{launch_id}: its record cannot be read: {error.strerror}")
             return []
 
-    def _adopt_unknown(self, attempt: Attempt, lines: List[record.Line], standing: Optional[living.Standing]) -> None:
+    def _adopt_unknown(self, attempt: Attempt, lines: List[record.Line], live: Optional[living.LiveShim]) -> None:
         """Its record does not say who claimed it, or what began. Its shim shows that, if it lives; else the master may
         know, and until it has told nothing is over."""
         for line in lines:
             attempt.take(line)
-        if standing is not None and standing.main is None:
-            shim = standing.shim
+        if live is not None and live.main is None:
+            shim = live.shim
             if (shim.pid, shim.start) == (attempt.shim, attempt.shim_start):
                 self._check_shim(attempt)  # nothing is lost: its command has not begun
                 return
-        if standing is not None:
-            known = anew.lines(attempt.launch_id, self._boot_id, standing, standing.main, {})
+        if live is not None:
+            known = anew.lines(attempt.launch_id, self._boot_id, live, live.main, {})
             self._make_anew(attempt, known, has_shim=True)
             return
         attempt.doubt = True

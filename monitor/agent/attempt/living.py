@@ -18,14 +18,14 @@ from ..folder import Folder
 _RECORD = re.compile(r".*/([A-Za-z0-9_-][A-Za-z0-9._-]{0,63})/record(?: \(deleted\))?\Z", re.DOTALL)
 
 
-class Standing(NamedTuple):
+class LiveShim(NamedTuple):
     """A shim, and the command that it began, if there is one by now."""
 
     shim: tree.Process
     main: Optional[tree.Process]
 
 
-def shims(folder: Folder) -> Dict[str, Standing]:
+def shims(folder: Folder) -> Dict[str, LiveShim]:
     """By launch id those of this folder's agents, of whatever version."""
     processes = tree.everyone()
     held: Dict[int, str] = {}
@@ -36,7 +36,7 @@ def shims(folder: Folder) -> Dict[str, Standing]:
                 held[process.pid] = launch_id
     # A command before its exec holds the record, too; its shim stands above it.
     found = {pid: launch_id for pid, launch_id in held.items() if processes[pid].parent not in held}
-    return {launch_id: Standing(processes[pid], _main(pid, held, processes)) for pid, launch_id in found.items()}
+    return {launch_id: LiveShim(processes[pid], _main(pid, held, processes)) for pid, launch_id in found.items()}
 
 
 def main_of(shim: int) -> Optional[tree.Process]:
