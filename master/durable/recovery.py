@@ -269,7 +269,7 @@ class Recovery:
     def _take(self, image: Image, tasks: list[Task], newer: Callable[[int, int], bool]) -> Collection[int]:
         """Take over those of these tasks of which nothing newer is known; all their ids."""
         found, known = {task.id: task for task in tasks}, image.tasks
-        if len(found) == len(tasks) and found.keys().isdisjoint(known):
+        if len(found) == len(tasks) and found.keys().isdisjoint(known.keys()):
             known.update(found)  # mostly there are many, and none was seen before
         else:
             for task in tasks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from master.core.tasks.attempt import Part
 from master.core.tasks.records import Change
 from master.core.tasks.task import Task, TaskState
 from master.durable import queue_files as snapshot
+from master.durable import recovery
 from master.durable import store as store_module
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Image, Permit, Store
@@ -50,6 +52,26 @@ def test_a_new_folder_has_all_its_files_and_no_tasks(tmp_path: Path) -> None:
     assert read_queues(store.folder) == [[], [], []]
     assert json.loads((store.folder / "state.json").read_text())["next_id"] == 1
     store.close()
+
+
+class NeverWalked(dict[int, Task]):
+    """What is known by now, while the journal is read."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("all that is known is looked through")
+
+
+def test_for_a_record_of_the_journal_not_all_that_is_known_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = started(tmp_path)
+    for number in range(1, 20):
+        record(store, Task(id=number, command="true"), Task(id=number + 1, command="true"))
+    store.close()
+    monkeypatch.setattr(recovery, "Image", lambda _, *rest: Image(NeverWalked(), *rest))
+    again, image = started(tmp_path)
+    assert [*image.tasks.keys()] == [*range(1, 21)]
+    again.close()
 
 
 def test_of_more_answers_than_are_kept_the_newest_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
