@@ -26,7 +26,10 @@ log = logging.getLogger("muster.ports")
 STALLED_S = 60.0
 """A reader that has taken nothing for so long is given up."""
 PIECE = 1 << 18
-"""Bytes that are copied into a connection's buffer at once, or one frame more."""
+"""So many bytes at most are copied into a connection's buffer at once."""
+TLS_PIECE = 64 << 10
+"""The same with TLS, where so many bytes more may wait: OpenSSL keeps the room while the connection is open, also when
+its reader has taken all."""
 
 BYTES_OF_AN_ID = 96
 """In the set of those that somebody is told of, or is to be told of."""
@@ -61,7 +64,7 @@ class SendBuffer:
         self._sight = sight
         self._freed = freed
         self._instead = instead
-        self._out: list[bytes] = []
+        self._out: list[bytes | memoryview] = []
         self._held: list[tuple[list[bytes], Request | None]] = []
         """Frames that leave with the next commit, in order, each with the request that it answers."""
         self.gathers = False
@@ -72,7 +75,9 @@ class SendBuffer:
         self._missed: dict[int | str, None] = {}
         self._in_snapshot = False
         self._catches_up = False
-        transport.set_write_buffer_limits(high=room)
+        is_tls = transport.get_extra_info("ssl_object") is not None
+        self._piece = TLS_PIECE if is_tls else PIECE
+        transport.set_write_buffer_limits(high=min(room, TLS_PIECE) if is_tls else room)
 
     # -- the transport's events -------------------------------------------------------------------------------
 
@@ -250,16 +255,21 @@ class SendBuffer:
             self._transport.write(data)
         self._freed()
 
-    def _next_piece(self) -> bytes:
+    def _next_piece(self) -> bytes | memoryview:
         """Return the bytes of the next write: all of the buffer, unless that is much."""
+        first = self._out[0]
+        if len(first) > self._piece:  # an answer may be one frame of megabytes
+            rest = memoryview(first)
+            self._out[0] = rest[self._piece :]
+            return rest[: self._piece]
         if len(self._out) == 1:
             return self._out.pop()
         taken = size = 0
         for frame in self._out:
+            if size + len(frame) > self._piece:
+                break
             taken += 1
             size += len(frame)
-            if size >= PIECE:
-                break
         data = b"".join(self._out[:taken])
         del self._out[:taken]
         return data
