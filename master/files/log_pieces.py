@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from master.files.log_collapse import collapse
 from master.files.log_file import Own, opened
 from master.files.owners import Sight
+from master.files.threads import Whose
 
 BLOCK = 1 << 20
 MAX_SCAN = 8 << 20
@@ -36,9 +37,7 @@ class Piece(NamedTuple):
 class Source(Protocol):
     """Reads logs, with somebody's rights."""
 
-    @property
-    def account(self) -> str:
-        """The account that has these rights, "" for this process itself."""
+    whose: Whose
 
     def read(self, path: str, where: Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
         """See the function `read`."""
@@ -48,9 +47,10 @@ class Source(Protocol):
 
 
 class LogsHere:
-    """With the rights of this process."""
+    """With the rights of this process, for this user."""
 
-    account = ""
+    def __init__(self, user: str = "") -> None:
+        self.whose = Whose(user=user)
 
     def read(self, path: str, where: Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
         """As the function."""

@@ -55,7 +55,7 @@ class LogReader:
         return await self.threads.call(
             _storage(path),
             lambda _tick: source.read(path, where, offset, limit, collapsed=collapsed),
-            source.account,
+            source.whose,
         )
 
     async def search(self, path: str, ask: Ask, where: Where, source: Source = HERE, *, user: str) -> Found:
@@ -67,7 +67,7 @@ class LogReader:
             return source.read(path, where, offset, limit, collapsed=False)
 
         def step() -> Coroutine[Any, Any, Found]:
-            return self._searching.call(_storage(path), lambda tick: search(read, ask, tick), source.account)
+            return self._searching.call(_storage(path), lambda tick: search(read, ask, tick), source.whose)
 
         return await self.turns.run(user, step)
 
@@ -109,7 +109,7 @@ class LogReader:
                 size = await self.threads.call(
                     _storage(path),
                     lambda _tick, source=source: source.size(path),  # type: ignore[misc]
-                    source.account,
+                    source.whose,
                 )
                 for waiter in waiters:
                     if waiter.size != size:

@@ -19,7 +19,7 @@ import msgspec
 from master.files.drafts import Drafts
 from master.files.needed import Needed
 from master.files.owners import Owners, Who
-from master.files.threads import Threads, Tick
+from master.files.threads import NOBODYS, Threads, Tick, Whose
 from wire.errors import MusterError
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     jail: Jail
     uploads: Uploads
-    account: str = ""
-    """With whose rights; "": with the master's."""
+    whose: Whose = NOBODYS
 
 
 class Files:
@@ -89,18 +88,17 @@ class Files:
         """Return the files and uploads as this user may see and change them."""
         sight = self.owners.sight(who)
         if sight is None:
-            return Seen(self.jail, self.uploads)
+            return Seen(self.jail, self.uploads, Whose(user=who.user))
         jail = self.jail.seen_by(sight)
-        return Seen(jail, self.uploads.seen_by(jail))
+        return Seen(jail, self.uploads.seen_by(jail), Whose(user=who.user))
 
-    async def call(self, path: str, work: Callable[[], T], account: str = "") -> T:
-        """Run something quick that touches `path`. `account`: with whose rights, "" for the master's. Raises
-        MusterError: its own, or that the storage hangs."""
-        return await self.quick.call(self._storage(path), lambda _tick: work(), account)
+    async def call(self, path: str, work: Callable[[], T], whose: Whose = NOBODYS) -> T:
+        """Run something quick that touches `path`. Raises MusterError: its own, or that the storage hangs."""
+        return await self.quick.call(self._storage(path), lambda _tick: work(), whose)
 
-    async def call_long(self, path: str, work: Callable[[Tick], T], account: str = "") -> T:
-        """Run something that may take hours and shows that it goes on by calling its argument. `account`: as above."""
-        return await self.long.call(self._storage(path), work, account)
+    async def call_long(self, path: str, work: Callable[[Tick], T], whose: Whose = NOBODYS) -> T:
+        """Run something that may take hours and shows that it goes on by calling its argument."""
+        return await self.long.call(self._storage(path), work, whose)
 
     def sweep(self) -> None:
         """Now and then, remove abandoned drafts. Called at every change; waits for nothing."""

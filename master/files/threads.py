@@ -7,7 +7,8 @@ waiting; what is called is others' business.
 
 A call with the rights of a user's account (`account`) may hang because that account wants it: it may stop the process
 that does it, or mount what never answers. So an account takes few threads, whatever storages it names, and of those
-that hang only one counts for the others who want something of the same storage.
+that hang only one counts for the others who want something of the same storage. Where all is done with the master's
+rights, a user has half of the threads of a storage at most: others do not wait behind all that one asks for.
 """
 
 from __future__ import annotations
@@ -35,11 +36,24 @@ STRETCHES = 6
 """The patience is had in so many parts: what stops all of this machine for a while takes one of them only."""
 
 
+class Whose(NamedTuple):
+    """With whose rights a call is done: those of this account, "" for the master's; and for which user, "" for none."""
+
+    account: str = ""
+    user: str = ""
+
+
+NOBODYS = Whose()
+
+
 class _Queue(NamedTuple):
-    """Those who wait for the same threads: for a storage, or for what an account may have."""
+    """Those who wait for the same threads: those of a storage, those that a user may have of them, or those that an
+    account may have. `places`: how many there are."""
 
     key: str
-    account: str = ""
+    account: str
+    user: str
+    places: int
 
 
 class Threads:
@@ -57,37 +71,39 @@ class Threads:
         self._stuck: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """The threads that hang, by storage and account."""
 
-    async def call(self, key: str, work: Callable[[Tick], T], account: str = "") -> T:
+    async def call(self, key: str, work: Callable[[Tick], T], whose: Whose = NOBODYS) -> T:
         """Run `work` in a thread and give its result; it calls its argument to show that it goes on.
 
-        `key` is the storage, as people know it; `account`: with whose rights that is done, "" for the master's. Raises
-        StorageError when it hangs, LimitError when too much waits.
+        `key` is the storage, as people know it. Raises StorageError when it hangs, LimitError when too much waits.
         """
-        self._check(key, account)
-        queue = _Queue("", account) if account else _Queue(key)
-        slot = self._slots.setdefault(queue, asyncio.Semaphore(self._per_key))
-        self._callers[queue] += 1
+        self._check(key, whose.account)
+        queues, held = self._queues(key, whose), list[_Queue]()
+        self._callers.update(queues)
         try:
-            await self._acquire(key, slot)
+            await self._acquire(key, queues, held)
+            self._check(key, whose.account)
+            call = _Call(self, key, whose.account, work, queues)
         except BaseException:
-            self._left(queue)
-            raise
-        try:
-            self._check(key, account)
-            call = _Call(self, key, account, work, slot)
-        except BaseException:
-            slot.release()
-            self._left(queue)
+            self._leave(queues, held)
             raise
         self.running[key] += 1
         return await call.future
 
-    async def _acquire(self, key: str, slot: asyncio.Semaphore) -> None:
+    def _queues(self, key: str, whose: Whose) -> list[_Queue]:
+        """A user who waits for their own takes no place of the storage's meanwhile."""
+        if whose.account:
+            return [_Queue("", whose.account, "", self._per_key)]
+        own = [_Queue(key, "", whose.user, max(1, self._per_key // 2))] if whose.user else []
+        return [*own, _Queue(key, "", "", self._per_key)]
+
+    async def _acquire(self, key: str, queues: list[_Queue], held: list[_Queue]) -> None:
         try:
             async with asyncio.timeout(self.patience_s):
-                await slot.acquire()
+                for queue in queues:
+                    await self._slots.setdefault(queue, asyncio.Semaphore(queue.places)).acquire()
+                    held.append(queue)
         except TimeoutError:
-            raise LimitError(Message("file_operations", where=key, most=self._per_key)) from None
+            raise LimitError(Message("file_operations", where=key, most=queues[0].places)) from None
 
     @property
     def storages(self) -> list[str]:
@@ -99,7 +115,7 @@ class Threads:
         self._stuck[key][account] += 1
         return StorageError(Message("storage_slow", where=key, seconds=self.patience_s))
 
-    def ended(self, key: str, account: str, *, was_stuck: bool) -> None:
+    def ended(self, key: str, account: str, queues: list[_Queue], *, was_stuck: bool) -> None:
         """A thread is done, perhaps long after anybody waited for it."""
         self.running[key] -= 1
         if not self.running[key]:
@@ -109,13 +125,17 @@ class Threads:
             self._stuck[key] += Counter()  # without those that are none
             if not self._stuck[key]:
                 del self._stuck[key]
-        self._left(_Queue("", account) if account else _Queue(key))
+        self._leave(queues, queues)
 
-    def _left(self, queue: _Queue) -> None:
+    def _leave(self, queues: list[_Queue], held: list[_Queue]) -> None:
         """A caller is done. Of what nobody uses nothing is kept: logs may lie anywhere."""
-        self._callers[queue] -= 1
-        if not self._callers[queue]:
-            del self._callers[queue], self._slots[queue]
+        for queue in held:
+            self._slots[queue].release()
+        for queue in queues:
+            self._callers[queue] -= 1
+            if not self._callers[queue]:
+                del self._callers[queue]
+                self._slots.pop(queue, None)
 
     def _check(self, key: str, account: str) -> None:
         stuck = self._stuck.get(key)
@@ -132,13 +152,13 @@ class _Call(Generic[T]):
     """One call in its thread. `future` gets what it gives."""
 
     def __init__(
-        self, threads: Threads, key: str, account: str, work: Callable[[Tick], T], slot: asyncio.Semaphore
+        self, threads: Threads, key: str, account: str, work: Callable[[Tick], T], queues: list[_Queue]
     ) -> None:
         self._threads = threads
         self._key = key
         self._account = account
         self._work = work
-        self._slot = slot
+        self._queues = queues
         self._loop = asyncio.get_running_loop()
         self._beat = False
         """Was there a sign of life since the last look? `_silent`: the looks since one."""
@@ -162,8 +182,7 @@ class _Call(Generic[T]):
 
     def _settle(self, result: Any, error: Exception | None) -> None:
         self._look_at.cancel()
-        self._threads.ended(self._key, self._account, was_stuck=self._stuck)
-        self._slot.release()
+        self._threads.ended(self._key, self._account, self._queues, was_stuck=self._stuck)
         if self.future.done():
             return
         if error is not None:

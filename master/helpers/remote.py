@@ -14,6 +14,7 @@ from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing
 from master.files.log_file import Own
 from master.files.needed import Needed
 from master.files.owners import Who
+from master.files.threads import Whose
 from master.files.tree import Tally, Tick
 from master.files.upload import Begun
 from master.helpers.frames import Call, Place
@@ -150,12 +151,12 @@ class SeenAs(msgspec.Struct, frozen=True):
 
     jail: JailAs
     uploads: UploadsAs
-    account: str
+    whose: Whose
 
     @classmethod
     def of(cls, someone: As) -> SeenAs:
         """As the account of this one."""
-        return cls(JailAs(someone), UploadsAs(someone), someone.account)
+        return cls(JailAs(someone), UploadsAs(someone), Whose(someone.account))
 
 
 class LogsAs:
@@ -163,12 +164,7 @@ class LogsAs:
 
     def __init__(self, someone: As) -> None:
         self._ask = someone.ask
-        self._account = someone.account
-
-    @property
-    def account(self) -> str:
-        """With whose rights."""
-        return self._account
+        self.whose = Whose(someone.account)
 
     def read(self, path: str, where: log_pieces.Where, offset: int, limit: int, *, collapsed: bool) -> log_pieces.Piece:
         """As `log_pieces.read`; whose what is, the account's `Who` says."""

@@ -170,21 +170,21 @@ async def list_folder(context: Context, params: List) -> Listing:
     """List the entries of a folder, in the order of names."""
     files, seen = context.master.files, _seen(context)
     return await files.call(
-        params.path, lambda: seen.jail.list(params.path, after=params.after, limit=params.limit), seen.account
+        params.path, lambda: seen.jail.list(params.path, after=params.after, limit=params.limit), seen.whose
     )
 
 
 async def stat(context: Context, params: One) -> Entry:
     """Return the entry that a path leads to."""
     files, seen = context.master.files, _seen(context)
-    return await files.call(params.path, lambda: seen.jail.stat(params.path), seen.account)
+    return await files.call(params.path, lambda: seen.jail.stat(params.path), seen.whose)
 
 
 async def read(context: Context, params: Read) -> Piece:
     """Read a piece of a file."""
     files, seen = context.master.files, _seen(context)
     return await files.call(
-        params.path, lambda: seen.jail.read_piece(params.path, params.offset, params.limit), seen.account
+        params.path, lambda: seen.jail.read_piece(params.path, params.offset, params.limit), seen.whose
     )
 
 
@@ -196,7 +196,7 @@ async def write(context: Context, params: Write) -> Written:
         lambda: seen.jail.write(
             params.path, params.content, overwrite=params.overwrite, create=params.create, mode=params.mode
         ),
-        seen.account,
+        seen.whose,
     )
     return Written(len(params.content))
 
@@ -214,7 +214,7 @@ async def make(context: Context, params: Make) -> Done:
         else:
             jail.make_folder(params.path, parents=params.parents)
 
-    await context.master.files.call(params.path, work, seen.account)
+    await context.master.files.call(params.path, work, seen.whose)
     return Done()
 
 
@@ -226,7 +226,7 @@ async def move(context: Context, params: Transfer) -> Done:
     await files.call_long(
         params.source,
         lambda tick: seen.jail.move(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
-        seen.account,
+        seen.whose,
     )
     return Done()
 
@@ -239,7 +239,7 @@ async def copy(context: Context, params: Transfer) -> Tally:
     return await files.call_long(
         params.source,
         lambda tick: seen.jail.copy(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
-        seen.account,
+        seen.whose,
     )
 
 
@@ -250,7 +250,7 @@ async def delete(context: Context, params: Delete) -> Deleted:
     gone = await files.call_long(
         params.path,
         lambda tick: seen.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed),
-        seen.account,
+        seen.whose,
     )
     return Deleted(gone)
 
@@ -264,7 +264,7 @@ async def upload_begin(context: Context, params: UploadBegin) -> Begun:
         lambda: seen.uploads.begin(
             params.path, params.size, overwrite=params.overwrite, upload=params.upload, mode=params.mode
         ),
-        seen.account,
+        seen.whose,
     )
 
 
@@ -274,7 +274,7 @@ async def upload_piece(context: Context, params: UploadPiece) -> Received:
     received = await files.call(
         params.path,
         lambda: seen.uploads.piece(params.path, params.upload, params.offset, params.content),
-        seen.account,
+        seen.whose,
     )
     return Received(received)
 
@@ -285,12 +285,12 @@ async def upload_commit(context: Context, params: UploadCommit) -> Entry:
     return await files.call(
         params.path,
         lambda: seen.uploads.commit(params.path, params.upload, params.size, overwrite=params.overwrite),
-        seen.account,
+        seen.whose,
     )
 
 
 async def upload_cancel(context: Context, params: UploadCancel) -> Done:
     """Forget an upload."""
     files, seen = context.master.files, _seen(context)
-    await files.call(params.path, lambda: seen.uploads.cancel(params.path, params.upload), seen.account)
+    await files.call(params.path, lambda: seen.uploads.cancel(params.path, params.upload), seen.whose)
     return Done()

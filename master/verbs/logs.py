@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from master.core.people.run_as import log_of
 from master.core.tasks.task import ENDED, Task
 from master.files.log_file import Own
-from master.files.log_pieces import HERE, Piece, Source, Where
+from master.files.log_pieces import HERE, LogsHere, Piece, Source, Where
 from master.files.log_reader import LogReader
 from master.files.log_search import Ask, Found, Match
 from master.verbs.access import check_owner, who
@@ -224,7 +224,7 @@ def _ways(context: Context, task: Task, rank: int) -> list[_Way]:
         return [_Way((None, None, None)), *as_owner]
     if account is not None and not caller.owns_all:
         within = (master.log_folder,)
-    return [*as_owner, _Way((within, sight, own))]
+    return [*as_owner, _Way((within, sight, own), LogsHere(caller.counted_as))]
 
 
 def _folders(context: Context) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pytest
 
 from master.files.drafts import Drafts
 from master.files.owners import Who
-from master.files.threads import PER_KEY, STUCK, Threads
+from master.files.threads import PER_KEY, STUCK, Threads, Whose
 from master.helpers.helper import Helper
 from master.helpers.pool import Pool
 from master.helpers.remote import As, JailAs
@@ -31,17 +31,18 @@ def test_calls_of_one_account_that_hang_keep_no_other_from_the_same_storage() ->
         threads = Threads(patience_s=HASTY_S)
         hang = threading.Event()
         told = await asyncio.gather(
-            *(threads.call("data", lambda _tick: hang.wait(), "cy") for _ in range(STUCK)), return_exceptions=True
+            *(threads.call("data", lambda _tick: hang.wait(), Whose("cy")) for _ in range(STUCK)),
+            return_exceptions=True,
         )
         assert all(isinstance(one, StorageError) for one in told)
         threads.patience_s = PATIENT_S
         with pytest.raises(StorageError, match=f"{STUCK} calls hang"):
-            await threads.call("data", lambda _tick: 1, "cy")
-        assert await threads.call("data", lambda _tick: 2, "bob") == 2
+            await threads.call("data", lambda _tick: 1, Whose("cy"))
+        assert await threads.call("data", lambda _tick: 2, Whose("bob")) == 2
         assert await threads.call("data", lambda _tick: 3) == 3
         hang.set()
         await settled(lambda: not threads.running)
-        assert await threads.call("data", lambda _tick: 1, "cy") == 1
+        assert await threads.call("data", lambda _tick: 1, Whose("cy")) == 1
         assert not threads.storages
 
     run(story())
@@ -52,12 +53,12 @@ def test_a_storage_at_which_several_accounts_hang_or_the_master_does_is_refused_
         for accounts in ([f"user{number}" for number in range(STUCK)], [""] * STUCK, ["", "", "ann", "bob"]):
             threads = Threads(patience_s=HASTY_S)
             hang = threading.Event()
-            calls = [threads.call("nfs", lambda _tick, hang=hang: hang.wait(), name) for name in accounts]  # type: ignore[misc]
+            calls = [threads.call("nfs", lambda _tick, hang=hang: hang.wait(), Whose(name)) for name in accounts]  # type: ignore[misc]
             await asyncio.gather(*calls, return_exceptions=True)
             for account in ("zoe", ""):
                 with pytest.raises(StorageError, match=f"{STUCK} calls hang"):
-                    await threads.call("nfs", lambda _tick: 1, account)
-            assert await threads.call("data", lambda _tick: 2, "zoe") == 2
+                    await threads.call("nfs", lambda _tick: 1, Whose(account))
+            assert await threads.call("data", lambda _tick: 2, Whose("zoe")) == 2
             hang.set()
             await settled(lambda threads=threads: not threads.running)  # type: ignore[misc]
             assert not threads.storages
@@ -70,16 +71,39 @@ def test_an_account_has_few_threads_whatever_storages_it_names() -> None:
         threads = Threads(patience_s=PATIENT_S)
         go = threading.Event()
         calls = [
-            asyncio.ensure_future(threads.call(f"logs{number}", lambda _tick: go.wait(PATIENT_S), "cy"))
+            asyncio.ensure_future(threads.call(f"logs{number}", lambda _tick: go.wait(PATIENT_S), Whose("cy")))
             for number in range(4 * PER_KEY)
         ]
         await settled(lambda: threads.running.total() == PER_KEY)
         threads.patience_s = HASTY_S
         with pytest.raises(LimitError, match="try again"):
-            await threads.call("one more", lambda _tick: 1, "cy")
-        assert await threads.call("logs1", lambda _tick: 2, "bob") == 2
+            await threads.call("one more", lambda _tick: 1, Whose("cy"))
+        assert await threads.call("logs1", lambda _tick: 2, Whose("bob")) == 2
         go.set()
         assert all(await asyncio.gather(*calls))
+
+    run(story())
+
+
+def test_where_all_is_done_with_the_masters_rights_a_user_leaves_half_to_others() -> None:
+    async def story() -> None:
+        threads = Threads(patience_s=PATIENT_S)
+        go = threading.Event()
+        calls = [
+            asyncio.ensure_future(threads.call("data", lambda _tick: go.wait(PATIENT_S), Whose(user="cy")))
+            for _ in range(4 * PER_KEY)
+        ]
+        await settled(lambda: threads.running["data"] == PER_KEY // 2)
+        assert await threads.call("data", lambda _tick: 2, Whose(user="bob")) == 2
+        assert await threads.call("data", lambda _tick: 3) == 3
+        alone = Threads(patience_s=PATIENT_S, per_key=1)
+        assert await alone.call("data", lambda _tick: 4, Whose(user="cy")) == 4
+        threads.patience_s = HASTY_S
+        with pytest.raises(LimitError, match=f"{PER_KEY // 2} file operations"):
+            await threads.call("data", lambda _tick: 5, Whose(user="cy"))
+        go.set()
+        assert all(await asyncio.gather(*calls))
+        assert not threads.storages
 
     run(story())
 

@@ -17,6 +17,7 @@ from master.files import log_pieces, log_search
 from master.files.log_matcher import finder
 from master.files.log_pieces import Piece
 from master.files.log_search import Ask, Found, search
+from master.files.threads import NOBODYS
 from tests.calls import calls_of
 from tests.leaps import Leap
 from tests.master.files.test_log_reader import logged
@@ -276,7 +277,7 @@ def test_a_log_is_searched_with_the_rights_with_which_it_is_read(tmp_path: Path)
     asked: list[tuple[str, log_pieces.Where]] = []
 
     class Theirs:
-        account = ""
+        whose = NOBODYS
 
         def read(self, path: str, where: log_pieces.Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
             assert not collapsed
