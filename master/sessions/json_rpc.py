@@ -100,6 +100,7 @@ class JsonRpcSession(Session):
         self._calls.on_known = self._became_known
         if self._calls.caller.user is not None:
             self._is_known = True
+            self._decoder.limit = self._known_limit  # the connection began before the account was looked up
             self._calls.watch(self.look_again)
         else:
             self._unknown = asyncio.get_running_loop().call_later(self._patience_s, self._said_nothing_of_himself)
