@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -231,6 +232,25 @@ def test_conf_json_is_not_changed_to_what_no_start_takes_nor_over_what_another_w
     seen.page.click("button:has-text('Load what stands there now')")
     expect(field).to_have_value(theirs.replace(SECRET, "******** 1"))
     assert conf.read_text(encoding="utf-8") == theirs
+
+
+def test_what_was_written_into_conf_json_stays_while_one_looks_elsewhere(seen: Visit, conf: Path) -> None:
+    seen.go("admin/conf")
+    field = seen.page.locator("textarea.file-text")
+    text = field.input_value()
+    written = text.replace('"grace_s": 2.0', '"grace_s": 5.0')
+    field.fill(written)
+    seen.page.click("button:has-text('Registry of nodes')")
+    expect(field).to_have_value(re.compile('"node0"'))
+    seen.page.click("nav a[href=nodes]")
+    rewrite(conf, conf.read_text(encoding="utf-8").replace('"gpus"', '"显卡"'))
+    seen.page.click("nav a[href=admin]")
+    seen.page.click("nav a[href='admin/conf']")
+    expect(field).to_have_value(written)
+    field.press("Control+s")
+    expect(seen.page.locator(".conf-fault .refusal")).to_contain_text("changed by somebody else")
+    seen.page.click("button:has-text('Load what stands there now')")
+    expect(field).to_have_value(text.replace('"gpus"', '"显卡"'))
 
 
 def test_nodes_are_drained_and_what_waits_is_held_before_maintenance(seen: Visit, lab: Lab) -> None:

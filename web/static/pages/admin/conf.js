@@ -8,6 +8,7 @@ import { harmless } from "../../core/harmless.js";
 import { html, useCallback, useEffect, useState } from "../../core/html.js";
 import { t } from "../../core/i18n.js";
 import { setQuery, usePlace } from "../../core/route.js";
+import { me } from "../../core/session.js";
 import { askFor } from "../../parts/dialog.js";
 import { Diff } from "../../parts/diff.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -16,6 +17,17 @@ import { Waits } from "../../parts/waits.js";
 
 /** @typedef {{name: "conf" | "registry", path: string, text: string, version: string, fixed: string[]}} FileText */
 
+/**
+ * What was written and not saved, by who wrote it and the file: another may sign in at the same window.
+ * @type {Map<string, {file: FileText, text: string}>}
+ */
+const drafts = new Map();
+
+/** @param {FileText["name"]} name */
+function draftOf(name) {
+  return `${me.value?.user ?? ""}/${name}`;
+}
+
 const NAMES = /** @type {const} */ (["conf", "registry"]);
 
 export function Section() {
@@ -23,20 +35,38 @@ export function Section() {
   const name = query.get("file") === "registry" ? "registry" : "conf";
   const [file, setFile] = useState(/** @type {FileText | null} */ (null));
   const [fault, setFault] = useState(/** @type {unknown} */ (null));
-  const read = useCallback(() => live.call("conf.read", { name }).then((it) => (setFile(it), setFault(null)), setFault), [name]);
-  useEffect(() => void read(), [read]);
+  const read = useCallback(async () => {
+    try {
+      const it = await live.call("conf.read", { name });
+      drafts.delete(draftOf(name));
+      setFile(it);
+      setFault(null);
+    } catch (error) {
+      setFault(error);
+    }
+  }, [name]);
+  useEffect(() => {
+    const draft = drafts.get(draftOf(name));
+    if (draft) setFile(draft.file); // and no newer one: who saves it is told of what another wrote meanwhile
+    else read();
+  }, [read]);
   return html`<div class="list-part">
     <div class="tools">
       <div class="tabs" role="group" aria-label=${t("admin.conf")}>${NAMES.map((one) => html`<button key=${one} aria-pressed=${one === name} onClick=${() => setQuery({ file: one === "conf" ? null : one })}>${t(`conf.${one}`)}</button>`)}</div>
       ${file?.name === name ? html`<code class="dim conf-path">${harmless(file.path)}</code>` : null}
     </div>
-    ${fault ? html`<div class="empty"><${Refusal} fault=${fault} again=${read} /></div>` : file?.name === name ? html`<${Editor} key=${file.version} file=${file} read=${read} />` : html`<${Waits} />`}
+    ${fault ? html`<div class="empty"><${Refusal} fault=${fault} again=${read} /></div>` : file?.name === name ? html`<${Editor} key=${`${name} ${file.version}`} file=${file} read=${read} />` : html`<${Waits} />`}
   </div>`;
 }
 
 /** @param {{file: FileText, read: () => Promise<void>}} props */
 function Editor({ file, read }) {
-  const [text, setText] = useState(file.text);
+  const [text, setText] = useState(drafts.get(draftOf(file.name))?.text ?? file.text);
+  const write = (/** @type {string} */ words) => {
+    if (words === file.text) drafts.delete(draftOf(file.name));
+    else drafts.set(draftOf(file.name), { file, text: words });
+    setText(words);
+  };
   const [isBusy, setBusy] = useState(false);
   const [fault, setFault] = useState(/** @type {import("../../core/failure.js").Failure | null} */ (null));
   const isChanged = text !== file.text;
@@ -66,11 +96,11 @@ function Editor({ file, read }) {
   };
   return html`<div class="action-bar is-wrapping" role="toolbar" aria-label=${t("queue.actions")}>
       <span class="dim">${t(file.name === "conf" ? "conf.each-when" : "conf.at-once")}</span><span class="grow"></span>
-      <button aria-disabled=${!isChanged} onClick=${() => isChanged && setText(file.text)}>${t("files.leave")}</button>
+      <button aria-disabled=${!isChanged} onClick=${() => isChanged && write(file.text)}>${t("files.leave")}</button>
       <button class="primary" disabled=${isBusy || !isChanged} title=${"Ctrl+S"} onClick=${save}>${t("conf.look")}</button>
     </div>
     ${fault ? html`<div class="conf-fault"><${Refusal} fault=${fault} />${fault.key === "registry_changed" ? html`<button onClick=${read}>${t("conf.theirs")}</button>` : null}</div>` : null}
-    <textarea class="file-text" spellcheck=${false} aria-label=${t(`conf.${file.name}`)} value=${text} readonly=${isBusy} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${keyed}></textarea>
+    <textarea class="file-text" spellcheck=${false} aria-label=${t(`conf.${file.name}`)} value=${text} readonly=${isBusy} onInput=${(/** @type {any} */ event) => write(event.target.value)} onKeyDown=${keyed}></textarea>
     <p class="file-cut"><span>${t("conf.marks")}</span>${file.fixed.length ? html`<span>${t("conf.fixed", { keys: file.fixed.join(", ") })}</span>` : null}</p>`;
 }
 
