@@ -161,6 +161,25 @@ def test_a_text_is_changed_with_its_line_ends_and_over_nobody_elses_words(seen: 
     seen.complaints = [one for one in seen.complaints if "412" not in one]
 
 
+def test_what_was_written_into_a_text_stays_while_one_looks_elsewhere(seen: Visit, data: Path) -> None:
+    path = data / "kept.txt"
+    path.write_text("one\n", encoding="utf-8")
+    seen.go("files/data/kept.txt")
+    expect(seen.page.locator("pre.file-text")).to_contain_text("one")
+    seen.page.keyboard.press("e")
+    seen.page.locator("textarea.file-text").fill("两行\n")
+    seen.page.click("nav a[href=nodes]")
+    expect(seen.page.locator("td.of-name")).to_have_text("node0")
+    path.write_text("of another\n", encoding="utf-8")
+    seen.page.go_back()
+    expect(seen.page.locator("textarea.file-text")).to_have_value("两行\n")
+    seen.page.locator("textarea.file-text").press("Control+s")
+    expect(seen.page.locator(".refusal")).to_contain_text("changed")
+    seen.page.click("button:has-text('Leave it as it was')")
+    expect(seen.page.locator("pre.file-text")).to_contain_text("of another")
+    seen.complaints = [one for one in seen.complaints if "412" not in one]
+
+
 def test_who_may_look_on_only_is_told_so(browser: Browser, console: Console) -> None:
     with signed_in(browser, console, "eve") as seen:
         seen.go("files")

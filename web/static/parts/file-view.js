@@ -2,6 +2,7 @@
 // wrote meanwhile is not overwritten unseen.
 
 import { isPicture, lineEnd, readBeginning, saveText, textOf } from "../core/content.js";
+import { draftOf, forgetDraft, keepDraft } from "../core/drafts.js";
 import { asFailure } from "../core/failure.js";
 import { size, wholeMoment } from "../core/format.js";
 import { harmlessLines } from "../core/harmless.js";
@@ -29,7 +30,7 @@ const MOST_PICTURE = 32 << 20;
 export function FileView({ path, entry, again }) {
   const [most, setMost] = useState(FIRST);
   const { content, fault, look } = useContent(path, most, entry);
-  const [isEdited, setEdited] = useState(false);
+  const [isEdited, setEdited] = useState(draftOf(nameOfDraft(path)) !== null);
   const up = pageOf(folderOf(path));
   useKeys({
     Backspace: { does: () => go(up), says: "keys.up-folder" },
@@ -111,13 +112,29 @@ function whyNotEdited(content) {
   return lineEnd(content.text) === null ? "not.one-line-end" : null;
 }
 
+/** @param {string} path */
+function nameOfDraft(path) {
+  return `files/${path}`;
+}
+
 /**
  * @param {{path: string, text: string, tag: string, leave: (isSaved: boolean) => void}} props
  */
-function Editor({ path, text, tag, leave }) {
+function Editor({ path, text: now, tag: tagNow, leave }) {
+  const name = nameOfDraft(path);
+  const [{ text, tag }] = useState(draftOf(name)?.from ?? { text: now, tag: tagNow });
   const end = lineEnd(text) ?? "\n";
   const plain = text.replaceAll("\r\n", "\n");
-  const [words, setWords] = useState(plain);
+  const [words, setWords] = useState(draftOf(name)?.text ?? plain);
+  const write = (/** @type {string} */ all) => {
+    if (all === plain) forgetDraft(name);
+    else keepDraft(name, { text, tag }, all);
+    setWords(all);
+  };
+  const close = (/** @type {boolean} */ isSaved) => {
+    forgetDraft(name);
+    leave(isSaved);
+  };
   const [isBusy, setBusy] = useState(false);
   const [fault, setFault] = useState(/** @type {import("../core/failure.js").Failure | null} */ (null));
   const isChanged = words !== plain;
@@ -131,7 +148,7 @@ function Editor({ path, text, tag, leave }) {
     try {
       await saveText(path, words.replaceAll("\n", end), over);
       tell(t("files.saved", { name: nameOf(path) }));
-      leave(true);
+      close(true);
     } catch (error) {
       setFault(asFailure(error));
       setBusy(false);
@@ -146,10 +163,10 @@ function Editor({ path, text, tag, leave }) {
     <div class="tools"><${Breadcrumb} path=${path} /></div>
     <div class="action-bar is-on" role="toolbar" aria-label=${t("queue.actions")}>
       <span class="action-count">${t(isChanged ? "files.changed-here" : "files.edit")}</span><span class="grow"></span>
-      <button onClick=${() => leave(false)}>${t("files.leave")}</button>
+      <button onClick=${() => close(false)}>${t("files.leave")}</button>
       <button class="primary" disabled=${isBusy || !isChanged} title=${"Ctrl+S"} onClick=${() => save(tag)}>${t("files.save")}</button>
     </div>
     ${fault ? html`<p class="refusal" role="alert">${saidOfFailure(fault)}${fault.key === "file_changed" ? html` <button onClick=${() => save(null)}>${t("files.overwrite")}</button>` : null}</p>` : null}
-    <textarea class="file-text" spellcheck=${false} aria-label=${t("files.content")} value=${words} onInput=${(/** @type {any} */ event) => setWords(event.target.value)} onKeyDown=${keyed}></textarea>
+    <textarea class="file-text" spellcheck=${false} aria-label=${t("files.content")} value=${words} onInput=${(/** @type {any} */ event) => write(event.target.value)} onKeyDown=${keyed}></textarea>
   </div>`;
 }

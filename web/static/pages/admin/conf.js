@@ -3,12 +3,12 @@
 
 import { forgetPassword, keepPassword, passwordShown } from "../../core/again.js";
 import { live } from "../../core/context.js";
+import { draftOf, forgetDraft, keepDraft } from "../../core/drafts.js";
 import { asFailure } from "../../core/failure.js";
 import { harmless } from "../../core/harmless.js";
 import { html, useCallback, useEffect, useState } from "../../core/html.js";
 import { t } from "../../core/i18n.js";
 import { setQuery, usePlace } from "../../core/route.js";
-import { me } from "../../core/session.js";
 import { askFor } from "../../parts/dialog.js";
 import { Diff } from "../../parts/diff.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -16,17 +16,6 @@ import { tell } from "../../parts/toast.js";
 import { Waits } from "../../parts/waits.js";
 
 /** @typedef {{name: "conf" | "registry", path: string, text: string, version: string, fixed: string[]}} FileText */
-
-/**
- * What was written and not saved, by who wrote it and the file: another may sign in at the same window.
- * @type {Map<string, {file: FileText, text: string}>}
- */
-const drafts = new Map();
-
-/** @param {FileText["name"]} name */
-function draftOf(name) {
-  return `${me.value?.user ?? ""}/${name}`;
-}
 
 const NAMES = /** @type {const} */ (["conf", "registry"]);
 
@@ -38,7 +27,7 @@ export function Section() {
   const read = useCallback(async () => {
     try {
       const it = await live.call("conf.read", { name });
-      drafts.delete(draftOf(name));
+      forgetDraft(name);
       setFile(it);
       setFault(null);
     } catch (error) {
@@ -46,8 +35,8 @@ export function Section() {
     }
   }, [name]);
   useEffect(() => {
-    const draft = drafts.get(draftOf(name));
-    if (draft) setFile(draft.file); // and no newer one: who saves it is told of what another wrote meanwhile
+    const draft = draftOf(name);
+    if (draft) setFile(draft.from); // and no newer one: who saves it is told of what another wrote meanwhile
     else read();
   }, [read]);
   return html`<div class="list-part">
@@ -61,10 +50,10 @@ export function Section() {
 
 /** @param {{file: FileText, read: () => Promise<void>}} props */
 function Editor({ file, read }) {
-  const [text, setText] = useState(drafts.get(draftOf(file.name))?.text ?? file.text);
+  const [text, setText] = useState(draftOf(file.name)?.text ?? file.text);
   const write = (/** @type {string} */ words) => {
-    if (words === file.text) drafts.delete(draftOf(file.name));
-    else drafts.set(draftOf(file.name), { file, text: words });
+    if (words === file.text) forgetDraft(file.name);
+    else keepDraft(file.name, file, words);
     setText(words);
   };
   const [isBusy, setBusy] = useState(false);
