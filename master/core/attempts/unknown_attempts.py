@@ -224,7 +224,7 @@ class UnknownAttempts:
             for gpu in () if one.is_given_up or one.dismissed_by else one.gpus or ():
                 if gpu not in node.gpu_holders:
                     node.watch.released(gpu, task_of(one.launch_id) or 0)
-        node.kept_back = {**node.kept_back, **node.watch.settling()}
+        node.kept_back = {**node.watch.settling(), **node.kept_back}
 
     def _change(self, name: str, one: UnknownAttempt) -> None:
         self._put(name, {**self._of.get(name, {}), (one.login, one.launch_id): one})

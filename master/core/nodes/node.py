@@ -336,5 +336,5 @@ class Node:
                 if not held:
                     del holders[gpu]
                     self.watch.released(gpu, task_id)
-        self.kept_back = {**self.kept_back, **self.watch.settling()}
+        self.kept_back = {**self.watch.settling(), **self.kept_back}  # who else is there is so still
         self.count_free()

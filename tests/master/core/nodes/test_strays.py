@@ -75,6 +75,27 @@ def test_on_a_gpu_that_another_task_shares_nobody_more_is_let_in_and_the_other_i
     assert beside.state is TaskState.STARTING
 
 
+@pytest.mark.parametrize("who", ["a task", "a visitor"])
+def test_who_uses_a_gpu_without_having_it_is_there_still_when_a_task_on_it_has_ended(who: str) -> None:
+    core = core_with(TWO)
+    sharing = runs(core, gpus=1, share=True, gpu_memory_mib=8000)
+    stray = runs(core, gpus=0)
+    there = on(stray, 9000, 8) if who == "a task" else Holder(99, user="bob", memory_mib=9000)
+    core.gpus_seen("a", [report(0, 16_300, on(sharing, 7000), there), report(1, 300)], 10.0)
+    core.exited("a", Exit(launch_of(sharing), "exited", 11.0, 0), 11.0)
+    large = submit(core, gpus=2)
+    core.plan(12.0)
+    key = core.inventory.nodes["a"].kept_back[0].key
+    assert key == ("gpu_strays" if who == "a task" else "gpu_used"), "and not only what the last one has left"
+    assert large.state is TaskState.WAITING
+    shares = submit(core, gpus=1, gpu_ids=[0], node="a", share=True, gpu_memory_mib=2000)
+    core.plan(12.0)
+    assert (shares.state is TaskState.WAITING) is (who == "a task"), "of a visitor only the memory is counted"
+    core.gpus_seen("a", [report(0, 300), report(1, 300)], 14.0)
+    core.plan(14.0)
+    assert "starting" in (large.state, shares.state)
+
+
 def test_what_it_uses_where_it_was_not_given_anything_is_not_learned_of_its_like() -> None:
     core = core_with(TWO)
     task = runs(core, gpus=1, share=True, gpu_memory_mib=8000, gpu_ids=[0])
