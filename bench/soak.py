@@ -1,7 +1,8 @@
 """The chaos runs: `python -m bench.soak`, with progress on stderr and a report on stdout.
 
 Without options kills everywhere, on agents of this machine; `--ssh` on four machines, with outages; `--full`
-everything at once on sixteen, with the audit that knows nothing of our code.
+everything at once on sixteen, with the audit that knows nothing of our code; `--hour` a lab's day on three, whose GPUs
+are shared.
 
 Owns the options and the report; what happens and what must hold is told in `tests/system`.
 """
@@ -24,6 +25,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from tests.hour import audit as hour_audit
+from tests.hour import plan as hour_plan
+from tests.hour import report as hour_report
+from tests.hour import run as hour
 from tests.storm import report as telling
 from tests.storm import run as storm
 from tests.storm.plan import Counts
@@ -44,6 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
     if options.full:
         return _full(options, seed)
+    if options.hour:
+        return _hour(options, seed)
     plan = _plan(options, seed)
     where = "four machines over SSH" if options.ssh else "agents of this machine"
     print(f"seed {seed}: {plan.tasks} tasks on {where}, {plan.kills} kills of the master", file=sys.stderr)
@@ -91,6 +100,20 @@ def _full(options: argparse.Namespace, seed: int) -> int:
     for problem in outcome.problems:
         print(f"PROBLEM: {problem}", file=sys.stderr)
     return 1
+
+
+def _hour(options: argparse.Namespace, seed: int) -> int:
+    """So many minutes of a lab whose GPUs are shared."""
+    plan = hour_plan.draw(options.hour * 60.0, seed)
+    folder = Path(tempfile.mkdtemp(prefix="muster-hour-"))
+    print(f"seed {seed}, {options.hour:g} minutes", file=sys.stderr)
+    seen = hour.run(folder / "lab", plan, _speaker())
+    print(hour_report.text(seen))
+    if options.report:
+        options.report.write_bytes(msgspec.json.encode(seen))
+    shutil.rmtree(folder)
+    found = hour_audit.problems(seen)
+    return 1 if _tell([f"{rule}: {said}" for rule, broken in found.items() for said in broken]) else 0
 
 
 def _speaker() -> Callable[[str], None]:
@@ -142,7 +165,15 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--full", action="store_true", help="everything at once on sixteen machines over SSH")
     parser.add_argument("--scale", type=float, default=1.0, help="with --full: this part of it (1.0)")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="with --full: also write the report, as Markdown")
+    parser.add_argument(
+        "--hour", type=float, nargs="?", const=60.0, metavar="MINUTES", help="a lab's day in so many minutes (60)"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="with --full: also write the report, as Markdown; with --hour: all that was seen, as JSON",
+    )
     parser.add_argument("--seed", type=int, help="repeat the run of this seed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--fuzz", type=int, default=50_000, help="afterwards, so many broken requests (50000; 0: none)")
