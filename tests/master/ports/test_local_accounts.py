@@ -102,15 +102,8 @@ def test_an_account_as_which_others_tasks_run_here_is_nobody_by_the_kernels_word
 @pytest.mark.usefixtures("asked")
 def test_a_user_by_the_kernels_word_may_send_large_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            conf = tmp_path / "conf.json"
-            conf.write_bytes(
-                msgspec.json.encode({**msgspec.json.decode(conf.read_bytes()), "local_users": "same name"})
-            )
-            owner = await master.peer()
-            await owner.call("user.add", name="ann")
-            master.place.config = load_config(conf)
-            monkeypatch.setattr(hub, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=ANN))
+        async with same_names(tmp_path, {"name": "ann"}) as (master, _):
+            connects_as(monkeypatch, ANN)
             ann = await master.peer()
             assert (await ann.call("auth.whoami"))["user"] == "ann"
             assert (await ann.call("task.submit", command="true " + "x" * 100_000, hold=True))["id"]
