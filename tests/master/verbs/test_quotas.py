@@ -34,6 +34,8 @@ def test_admins_set_quotas_and_whose_they_are_sees_them_with_what_is_in_use(tmp_
             with comes_as("ann", master.core):
                 ann = await master.peer()
                 await ann.call("task.submit", command="true", gpus=2)
+                # Where a plan took long, the next one comes a little later.
+                await settled(lambda: master.core.counts[TaskState.STARTING] == 1)
                 second = (await ann.call("task.submit", command="true", gpus=2))["id"]
                 why = await ann.call("task.why", id=second)
                 assert why["reason_key"] == "over_quota"
@@ -75,6 +77,7 @@ def test_only_an_admins_start_passes_a_quota(tmp_path: Path) -> None:
                     ann = await master.peer()
                     await ann.call("task.submit", command="true", gpus=1)
                     number = (await ann.call("task.submit", command="true", gpus=1, hold=True))["id"]
+                await settled(lambda: core.counts[TaskState.STARTING] == 1)
                 await meg.call("task.list")
                 with comes_as("chen", core, "admin"):
                     chen = await master.peer()
