@@ -49,13 +49,17 @@ class QueueOrder:
     def keys(self) -> list[Order]:
         """All keys. The list is ours and goes on changing: whoever keeps it copies it."""
         if self._stood is None:
-            self._stood = dict.fromkeys(self._tasks)
+            self._stood = {}
+            self.version += 1
+            self._sort_in(self._tasks)
         if self._stood:
             stood, self._stood = self._stood, {}
             self.version += 1
             if len(stood) <= FEW:
                 self._place(stood)
             else:
+                if any(stood.values()):
+                    self._keys = [key for key in self._keys if key.id not in stood]
                 self._sort_in(stood)
         return self._keys
 
@@ -71,10 +75,8 @@ class QueueOrder:
             if new is not None:
                 insort(self._keys, new)
 
-    def _sort_in(self, stood: Mapping[int, Order | None]) -> None:
-        if any(stood.values()):
-            self._keys = [key for key in self._keys if key.id not in stood]
-        self._keys += [key for key in map(self._key, stood) if key is not None]
+    def _sort_in(self, task_ids: Iterable[int]) -> None:
+        self._keys.extend(key for key in map(self._key, task_ids) if key is not None)
         self._keys.sort()
 
     def _key(self, task_id: int) -> Order | None:

@@ -66,11 +66,10 @@ def read_tasks(data: bytes) -> list[Task]:
     """Likewise of a list of tasks. They are made one by one, so that each copy of a value that others have, too, is
     given up before the next one needs its room."""
     raws = _decode_raws(data)
-    raws.reverse()
     tasks: list[Task] = []
     values = SharedValues()
-    while raws:
-        some = [_decode_task(raws.pop()) for _ in range(min(A_SLICE, len(raws)))]
+    for begin in range(0, len(raws), A_SLICE):
+        some = [*map(_decode_task, raws[begin : begin + A_SLICE])]
         _bring_up_all(some)
         values.share(some)
         tasks += some
