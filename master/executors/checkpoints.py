@@ -53,7 +53,9 @@ class Checkpoints:
         account = self._run_as(task.owner)
         argv = question(task.checkpoint)
         try:
-            said = await self._ask(effect.node, argv, cwd=task.cwd, timeout_s=PATIENCE_S, run_as=account)
+            said = await self._ask(
+                effect.node, argv, cwd=task.cwd, timeout_s=PATIENCE_S, run_as=account, asker=task.owner
+            )
         except MusterError:
             return None
         return read_answer(said["output"])

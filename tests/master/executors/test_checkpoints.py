@@ -24,7 +24,7 @@ def looked(output: str = "", error: MusterError | None = None) -> tuple[list[Any
     told: list[Any] = []
 
     async def ask(node: str, argv: list[str], **how: Any) -> Any:
-        asked.append((node, argv[-1], how["cwd"], how["run_as"]))
+        asked.append((node, argv[-1], how["cwd"], how["run_as"], how["asker"]))
         if error is not None:
             raise error
         return {"output": output}
@@ -43,7 +43,7 @@ def looked(output: str = "", error: MusterError | None = None) -> tuple[list[Any
 
 def test_the_node_is_asked_in_the_tasks_folder_and_as_its_account() -> None:
     asked, told = looked("1234.5\nend\n")
-    assert asked == [("a", "out/*.pt", "/home/ann", "account of ann")]
+    assert asked == [("a", "out/*.pt", "/home/ann", "account of ann", "ann")]
     assert told == [("3.1", 1234.5)]
 
 
