@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from string import Formatter
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
+from msgspec import Meta
 from playwright.sync_api import Browser
 
+from master.edited_files.mismatch import explain
 from monitor.agent.gpu import faults
 from tests.web.browser import Visit, signed_in
 from tests.web.console import Console
 from tests.wire.test_message import MOST, sample
 from wire.english import SENTENCES
 from wire.exit_codes import signal_of
-from wire.message import Message, ids
+from wire.message import Message, ids, names
 
 WORD = """async (messages) => {
     const { needMessages, said } = await import(new URL("static/core/i18n.js", document.baseURI));
@@ -82,6 +85,44 @@ def test_what_an_agent_says_of_a_gpu_is_said_in_chinese(seen: Visit) -> None:
     told += [make(code, "Unknown") for make in (faults.driver_failed, faults.gpu_failed) for code in range(20)]
     texts = word(seen, *(Message("gpu_aside", said=one) for one in told))
     assert [text for text in texts if re.search(r"\b(its?|a)\b", text)] == []
+
+
+class Kinds(msgspec.Struct, forbid_unknown_fields=True):
+    """A field of each kind that a file or a request may have."""
+
+    number: Annotated[int, Meta(ge=1, le=9)] = 1
+    share: Annotated[float, Meta(gt=0)] | None = None
+    name: Annotated[str, Meta(min_length=1, max_length=3)] = "a"
+    word: Annotated[str, Meta(pattern="^[0-9]$")] = "1"
+    way: Literal["ssh", "local"] = "ssh"
+    is_on: bool = True
+    parts: Annotated[list[int], Meta(max_length=1)] = []
+    within: dict[str, int] = {}
+
+
+def test_what_a_value_should_be_is_said_in_chinese(seen: Visit) -> None:
+    odd: list[dict[str, Any]] = [
+        {name: value}
+        for name in Kinds.__struct_fields__
+        for value in (0, 10, "x" * 9, [1, 2], {"k": "v"}, None, [0] * 99, {str(at): 0 for at in range(99)})
+    ]
+    texts = word(seen, *filter(None, map(_fault, [*odd, {"share": {"token": 0}}])))
+    assert len(texts) > 40
+    assert [text for text in texts if re.search(r"\b(an?|of|or|with|the)\b", text)] == []
+    owners = Message("wrong_value", where="owner", found='"a or b"', expected="the name of a user")
+    assert word(seen, owners) == ['owner：得到 "a or b"，应为用户名']
+
+
+def _fault(value: dict[str, Any]) -> Message | None:
+    try:
+        msgspec.convert(value, Kinds)
+    except msgspec.ValidationError as error:
+        return explain(str(error), value, Kinds)
+    return None
+
+
+def test_between_names_of_nodes_and_chinese_stands_a_space(seen: Visit) -> None:
+    assert word(seen, Message("has", nodes=names(("node1",)), amount="8")) == ["节点 node1 有 8"]
 
 
 def test_the_signal_that_an_exit_code_stands_for_is_named_as_in_english(seen: Visit) -> None:

@@ -22,5 +22,5 @@ export const WORDS = {
   tls_authority_changed: "端口证书的机构现为 {new}，原为 {old}：须告知固定了原机构的客户端和代理（--ca-fingerprint；代理：--authority）",
   tls_refused: "没有采用新证书，原证书使用至 {ends}：{because:; }",
   tls_not_renewed: "主控自己的证书将于 {ends} 过期，未能更新：{why}",
-  tls_key_in_reach: "{nodes:subject}上的任务以主控自己的账户或 root 运行，可以读取端口证书的密钥：请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以 `desktop_client.local_nodes`: `allow` 表示接受",
+  tls_key_in_reach: "{nodes:subject} 上的任务以主控自己的账户或 root 运行，可以读取端口证书的密钥：请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以 `desktop_client.local_nodes`: `allow` 表示接受",
 };

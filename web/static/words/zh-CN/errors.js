@@ -151,7 +151,7 @@ export const WORDS = {
   unknown_key: "{where:label}未知的键 `{key}`；可用的有 {known:, }",
   unknown_key_but: "{where:label}未知的键 `{key}`（是否为 `{meant}`？）；可用的有 {known:, }",
   missing_key: "{where:label}缺少键 `{key}`",
-  wrong_value: "{where:label}得到 {found}，应为 {expected}",
+  wrong_value: "{where:label}得到 {found:found}，应为 {expected:kind}",
   diff_with_what: "任务 {id} 没有同一数组的其他任务可比：请说明与哪个比较（`muster diff {id} ID`）",
   diff_of_others: "您不能查看任务 {id} 的要求，因此也不说明有何不同",
   no_allocation: "没有分配 {name!r}：`muster alloc list` 列出现有的",

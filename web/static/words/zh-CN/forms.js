@@ -23,8 +23,25 @@ function several(names) {
 /** @param {any} values @param {Say} say */
 const listed = (values, say) => (Array.isArray(values) ? joined(values, "、", say) : several(values));
 
+/**
+ * What a value should be, which msgspec and `master/edited_files/mismatch.py` say in English.
+ * @type {[RegExp, string][]}
+ */
+const KINDS = [
+  [/\ba whole number/g, "整数"], [/\ba number/g, "数"], [/\ba text in quotes/g, "带引号的文字"], [/\ban object/g, "对象"], [/\ba list/g, "列表"],
+  [/^the name of a user$/, "用户名"], [/ of length /g, "，长度 "], [/ matching regex /g, "，符合 "], [/ or /g, " 或 "], [/ with (\d+) entries$/, "，共 $1 项"],
+  [/^something else \(not shown\)$/, "其他内容（不显示）"],
+];
+
+/** @param {any} value @param {Say} say */
+function kind(value, say) {
+  return typeof value === "string" ? KINDS.reduce((text, [english, chinese]) => text.replace(english, chinese), harmless(value)) : say(value);
+}
+
 /** @type {Record<string, (value: any, say: Say) => string>} */
 export const FORMS = {
+  kind,
+  found: (value, say) => (String(value).startsWith('"') ? harmless(value) : kind(value, say)), // a text is the user's own
   several,
   quoted: (text) => `“${harmless(text)}”`,
   ", ": listed,

@@ -4,7 +4,7 @@
 export const WORDS = {
   log_in_first: "尚未登录：请用密码 `muster login`，或给出令牌（MUSTER_TOKEN，--token）",
   own_account_node: "那里的任务以主控自己的账户 {account} 运行，而它管理着队列：添加过第二个用户之后，只有管理员的任务可以在那里运行。请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以所有者的身份运行（root 的代理，docs/run-as.md）。其他用户都已离开时，用 `muster node resume NAME --own-account` 重新开放",
-  own_account_closed: "{users} 的任务不会在{nodes:subject}上运行：那里的任务以主控自己的账户 {account} 运行，因此只接受管理员的任务。请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以所有者的身份运行（root 的代理，docs/run-as.md）",
+  own_account_closed: "{users} 的任务不会在{nodes:subject} 上运行：那里的任务以主控自己的账户 {account} 运行，因此只接受管理员的任务。请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以所有者的身份运行（root 的代理，docs/run-as.md）",
   closed_to_owner: "任务将一直等待，因为没有任何容得下它的节点接受它：{reasons:; }",
   closed_nodes: "{nodes:subject}：{why}",
   own_account_not_closed: "节点 {node} 并未对其他用户的任务关闭：无需重新开放",
