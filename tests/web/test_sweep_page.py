@@ -50,3 +50,13 @@ def test_an_array_of_numbers_stands_in_rows_and_none_is_said_to_be_none(
         assert seen.count(".matrix td a") == 1 + len(others)
         seen.page.goto(f"{console.url}/sweeps/999999")
         expect(seen.page.locator("main .empty p")).to_contain_text("there is no array 999999")
+
+
+def test_what_is_no_number_is_no_sweep_and_no_task(browser: Browser, console: Console, lab: Lab) -> None:
+    with lab.client() as client:
+        client.submit(["true"], name="of no array", hold=True)
+    with signed_in(browser, console) as seen:
+        for path in ("sweeps/x", "sweeps/0", "tasks/abc", "tasks/1e3", f"tasks/{'9' * 20}"):
+            seen.go(path)
+            expect(seen.page.locator("main .empty")).to_contain_text("There is no such page")
+            assert seen.count("main button") == 0, path

@@ -4,7 +4,7 @@
 /**
  * @typedef {object} Page
  * @property {string} name its title is `page.NAME`
- * @property {string} path `*` is one part of it, which the page gets as `parts`
+ * @property {string} path `*` is one part of it, which the page gets as `parts`; `#` one that is the id of a task
  * @property {() => Promise<{Page: any}>} load
  * @property {string[]} [words] the parts of the interface's words (`words/en/`) that it needs, beside what all share
  * @property {string} [icon] it is in the navigation
@@ -25,9 +25,11 @@ export const PAGES = [
   { name: "admin", path: "admin", load: () => import("./admin.js"), icon: "admin", key: "a", role: "admin", words: ["admin", "me", "machines", "log"] },
   { name: "admin", path: "admin/*", load: () => import("./admin.js"), role: "admin", words: ["admin", "me", "machines", "log"] },
   { name: "me", path: "me", load: () => import("./me.js"), icon: "me", key: "m", words: ["me"] },
-  { name: "sweep", path: "sweeps/*", load: () => import("./sweep.js"), words: ["queue"] },
-  { name: "task", path: "tasks/*", load: () => import("./task.js"), words: ["task"] },
+  { name: "sweep", path: "sweeps/#", load: () => import("./sweep.js"), words: ["queue"] },
+  { name: "task", path: "tasks/#", load: () => import("./task.js"), words: ["task"] },
 ];
+
+const ID = /^[1-9]\d{0,14}$/;
 
 /**
  * @param {string} path
@@ -38,9 +40,9 @@ export function pageAt(path) {
   for (const page of PAGES) {
     const pattern = page.path.split("/");
     if (pattern.length !== words.length && pattern.at(-1) !== "**") continue;
-    if (!pattern.every((one, at) => one === "*" || one === "**" || one === words[at])) continue;
+    if (!pattern.every((one, at) => one === "*" || one === "**" || (one === "#" ? ID.test(words[at]) : one === words[at]))) continue;
     const parts = pattern.flatMap((one, at) =>
-      one === "*" ? [decoded(words[at])] : one === "**" ? [words.slice(at).map(decoded).join("/")] : [],
+      one === "*" || one === "#" ? [decoded(words[at])] : one === "**" ? [words.slice(at).map(decoded).join("/")] : [],
     );
     return { page, parts };
   }
