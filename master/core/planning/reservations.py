@@ -235,6 +235,11 @@ def _agreed(holds: dict[str, Hold]) -> dict[str, Hold]:
     return holds
 
 
+def _last_looked(known: Reservation) -> float:
+    """When a place was looked for last, or its node went away since."""
+    return max(at for at in (known.since, known.looked_at, known.away_since) if at is not None)
+
+
 def _exactly(need: Need, gpus: set[int]) -> Need:
     if need.resource != GPUS.name or need.exact or not need.amount <= len(gpus) <= max(need.amount, need.most):
         return need  # it asks for something else than when it got them
@@ -298,10 +303,9 @@ class Reserving:
 
     @property
     def wake_at(self) -> float | None:
-        """When a better place is to be looked for, for those whose node is away, in seconds since the epoch; from then
-        on each round looks for one, and needs no time to do so."""
-        away = [one.away_since + LOOK_AGAIN_S for one in self._kept.values() if one.away_since is not None]
-        return min((at for at in away if at > self._forecast.now), default=None)
+        """When a better place is to be looked for, for those whose node is away, in seconds since the epoch."""
+        times = [_last_looked(one) + LOOK_AGAIN_S for one in self._kept.values() if one.away_since is not None]
+        return min((at for at in times if at > self._forecast.now), default=None)
 
     def _is_away(self, name: str) -> bool:
         node = self._inventory.nodes.get(name)
@@ -331,12 +335,13 @@ class Reserving:
                 return True
         holds = self._found(order, request, nodes)
         if holds is None:
+            if known is not None:
+                self._looked(known)
             return known is not None
         is_here = known is not None and known.away_since is None
         if known is not None and is_here and not has_licences and any(hold.until is None for hold in holds.values()):
-            self._kept[known.task] = msgspec.structs.replace(known, looked_at=self._forecast.now)
-            self._changed()
-            return True  # nobody knows of a better place
+            self._looked(known)
+            return True
         give_way = {self.holds[name].task for name in holds if name in self.holds}
         if known is not None:
             give_way.add(known.task)
@@ -420,14 +425,18 @@ class Reserving:
         return are_all and not any(self.holds[place.node].holders for place in known.places)
 
     def _is_stuck(self, known: Reservation) -> bool:
-        """Does nobody know when its place will be free, and has nobody looked for a better one lately; or has its node
-        been away for long?"""
+        """Does nobody know when its place will be free, or is its node away; and has nobody looked for a better one
+        lately?"""
         if known.away_since is not None:
-            return abs(self._forecast.now - known.away_since) >= LOOK_AGAIN_S
+            return abs(self._forecast.now - _last_looked(known)) >= LOOK_AGAIN_S
         if all(self.holds[place.node].until is not None for place in known.places):
             return False
-        looked_at = known.since if known.looked_at is None else known.looked_at
-        return abs(self._forecast.now - looked_at) >= LOOK_AGAIN_S
+        return abs(self._forecast.now - _last_looked(known)) >= LOOK_AGAIN_S
+
+    def _looked(self, known: Reservation) -> None:
+        """Nobody knows of a better place."""
+        self._kept[known.task] = msgspec.structs.replace(known, looked_at=self._forecast.now)
+        self._changed()
 
     def _may_have(self, name: str, order: Order) -> bool:
         hold = self.holds.get(name)

@@ -22,6 +22,7 @@ from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from master.core.outcome import Outcome
 from master.core.people.quota import Quota
+from master.core.planning.reservations import Reservation
 from master.core.tasks.records import Change, merge_pieces
 from master.core.tasks.task import ACTIVE, After, Task, TaskState
 from master.core.tasks.transitions import State
@@ -506,10 +507,14 @@ class Lab:
         self.core = self._loaded()
         assert told(self.core) == before
         assert [task.id for task in self.core.queue()] == order
+        kept = self.core.reservations
         self.wake_at = None
         self.core.woken()
         for name in self.agents:
+            self.settle()  # it plans while some nodes are not there yet
             self._connect(name)
+        self.settle()
+        self._check_kept(kept)
 
     # -- what must hold --------------------------------------------------------------------------------------------
 
@@ -523,6 +528,15 @@ class Lab:
                 due = before.not_before
                 assert due is None or (task.id, due) in self.ripe, "it began before its time"
                 self._check_room(task)
+
+    def _check_kept(self, before: tuple[Reservation, ...]) -> None:
+        """What had a reservation, and waits still, has it in its place."""
+        after = {one.task: one for one in self.core.reservations}
+        for one in before:
+            waits = self.core.tasks[one.task].state is TaskState.WAITING
+            if waits and one.away_since is None:
+                assert one.task in after, f"the reservation of task {one.task} was lost"
+                assert {place.node for place in after[one.task].places} == {place.node for place in one.places}
 
     def _check_within(self, task: Task) -> None:
         """What a task within an allocation got is that one's, and no other's there."""

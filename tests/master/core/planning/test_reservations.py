@@ -375,6 +375,28 @@ def test_a_reservation_on_a_node_without_a_connection_moves_after_a_minute_and_i
     assert [(one.task, one.places[0].node, one.since) for one in core.reservations] == [(large.id, "b", 2.0)]
 
 
+def test_while_a_node_is_away_and_there_is_no_other_place_one_is_looked_for_each_minute_and_no_more_often() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",)))
+    busy(core, 4, node="a", time_limit_s=HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    core.node_state("a", NodeState.UNREACHABLE, None)
+    for at, wakes in ((3.0, 63.0), (10.0, 63.0), (63.0, 123.0), (150.0, 210.0)):
+        core.take_outcome()
+        core.woken()
+        core.plan(at)
+        outcome = core.take_outcome()
+        assert outcome is not None
+        assert [one.at for one in outcome.effects if isinstance(one, WakeAt)] == [wakes]
+    core.node_state("b", NodeState.UNREACHABLE, None)
+    core.woken()
+    core.plan(400.0)
+    outcome = core.take_outcome()
+    assert [one for one in (outcome.effects if outcome else []) if isinstance(one, WakeAt)] == [], "all are away"
+    assert [place.node for place in core.reservations[0].places] == ["a"]
+
+
 def test_a_task_that_starts_elsewhere_gives_its_reservation_back() -> None:
     core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
     running = busy(core, 8)
