@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ import sys
 
 def main() -> int:
     """Load the command line and run it; its exit code, if the process does not end with it here."""
+    gc.disable()  # the process lives for one answer: collecting costs more than the garbage
     heard = signal.getsignal(signal.SIGINT)
     if heard is signal.default_int_handler:  # whoever started us may want it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -6,7 +6,6 @@ written, 130 after Ctrl-C.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections import deque
@@ -50,8 +49,6 @@ _GLOBAL_WITH_VALUE = ("--conf", "--master", "--token", "--ca-fingerprint", "--pr
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command line (without the program's name) and give its exit code."""
-    # The process lives for one answer: collecting costs more than the garbage.
-    gc.disable()
     begin()
     done: list[str] = []
     try:

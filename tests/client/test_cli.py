@@ -577,6 +577,20 @@ def test_a_quick_command_imports_nothing_slow(master: FakeMaster) -> None:
     assert done.stderr == "[]\n"
 
 
+def test_no_garbage_is_looked_for_while_a_command_loads_and_runs(master: FakeMaster) -> None:
+    master.verbs["task.list"] = lambda _: {"tasks": [task(1)], "total": 1}
+    code = (
+        "import gc, os, sys; from client.cli.begin import main\n"
+        "looked = []; gc.callbacks.append(lambda phase, _: looked.append(phase))\n"
+        "os._exit = lambda code: print(code, looked, file=sys.stderr)\n"
+        "sys.argv = ['muster', 'queue']; main()\ngc.callbacks.clear()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == "0 []\n"
+
+
 def test_ten_thousand_rows_through_the_whole_command(master: FakeMaster) -> None:
     everything = [task(n, name=f"run {n}", reason="waits for 2 GPUs") for n in range(1, 10_001)]
     master.verbs["task.list"] = lambda _: {"tasks": everything, "total": 10_000}
