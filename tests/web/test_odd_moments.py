@@ -99,6 +99,23 @@ def test_the_way_back_leads_to_the_list_as_it_was(seen: Visit, lab: Lab) -> None
     expect(seen.page.locator(".task-id")).to_have_text(str(number))
 
 
+def test_who_has_only_keys_comes_back_to_the_list_as_it_was(seen: Visit, lab: Lab) -> None:
+    with lab.client() as client:
+        number = client.submit(["true"], name="there and back by keys", hold=True)
+    seen.go("queue?show=all&q=by+keys")
+    expect(seen.page.locator("td.of-id")).to_have_text([str(number)])
+    for key in ("j", "Enter", "w", "Escape"):
+        seen.page.keyboard.press(key)
+    expect(seen.page.locator(".filter input")).to_have_value("by keys")
+    expect(seen.page.locator("td.of-id")).to_have_text([str(number)])
+    assert "show=all" in seen.page.url
+    seen.go("nodes?q=node0")
+    seen.page.click("td.of-name a")
+    expect(seen.page.locator(".node-head")).to_be_visible()
+    seen.page.keyboard.press("Escape")
+    expect(seen.page.locator("main input[type=search]")).to_have_value("node0")
+
+
 PRESS_C = """
 new MutationObserver(function () {
   if (!document.querySelector(".task-head")) return;

@@ -61,6 +61,20 @@ export function beforeLeaving(does) {
 }
 
 /**
+ * The queries with which pages were left, by path.
+ * @type {Map<string, URLSearchParams>}
+ */
+const left = new Map();
+
+/**
+ * Go to a list as it was left: its filter, order and columns.
+ * @param {string} path
+ */
+export function goBackTo(path) {
+  go(address(path, left.get(path)));
+}
+
+/**
  * Go to a page.
  * @param {string} to an address below the base
  * @param {{replace?: boolean}} [how]
@@ -74,6 +88,7 @@ export function go(to, how = {}) {
   }
   if (how.replace) history.replaceState(null, "", url);
   else if (url.href !== location.href) history.pushState(null, "", url);
+  left.set(place.value.path, place.value.query);
   place.set(here());
 }
 

@@ -7,7 +7,7 @@ import { harmless } from "../core/harmless.js";
 import { html, useEffect, useState } from "../core/html.js";
 import { needMessages, said, saidOfFailure, t, useLanguage } from "../core/i18n.js";
 import { useKeys } from "../core/keys.js";
-import { go } from "../core/route.js";
+import { goBackTo } from "../core/route.js";
 import { hasRole, me } from "../core/session.js";
 import { useCluster } from "../core/store.js";
 import { Command } from "../parts/command.js";
@@ -28,7 +28,7 @@ export function Page({ parts }) {
   const cluster = useCluster(store, ["nodes", "samples", "tasks"]);
   const node = cluster.nodes.get(name);
   const page = usePage(name, node);
-  useKeys({ Escape: { does: () => go("nodes"), says: "page.nodes" } });
+  useKeys({ Escape: { does: () => goBackTo("nodes"), says: "page.nodes" } });
   if (!node && !cluster.arrived.nodes) return html`<${Waits} />`;
   if (!node) return html`<div class="empty"><p>${t("node.none", { name: harmless(name) })}</p><a href="nodes">${t("page.nodes")}</a></div>`;
   return html`<div class="page stack">

@@ -10,7 +10,7 @@ import { harmless } from "../core/harmless.js";
 import { html, useEffect, useState } from "../core/html.js";
 import { saidOfFailure, t, useLanguage } from "../core/i18n.js";
 import { useKeys } from "../core/keys.js";
-import { go } from "../core/route.js";
+import { goBackTo } from "../core/route.js";
 import { useCluster } from "../core/store.js";
 import { failuresOf, tableOf } from "../core/sweep-table.js";
 import { Said } from "../parts/said.js";
@@ -27,7 +27,7 @@ export function Page({ parts }) {
   const id = Number(parts[0]);
   useLanguage();
   const { tasks, fault } = useArray(id);
-  useKeys({ Escape: { does: () => go("queue"), says: "page.queue" } });
+  useKeys({ Escape: { does: () => goBackTo("queue"), says: "page.queue" } });
   if (fault) return html`<div class="empty"><p><${Said} text=${saidOfFailure(asFailure(fault))} /></p><a href="queue?show=all">${t("page.queue")}</a></div>`;
   if (!tasks?.length) return html`<${Waits} />`;
   return html`<div class="page sweep stack">

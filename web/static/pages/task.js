@@ -13,7 +13,7 @@ import { html, useEffect, useState } from "../core/html.js";
 import { said, saidOfFailure, t, useLanguage } from "../core/i18n.js";
 import { useKeys } from "../core/keys.js";
 import { standing } from "../core/order.js";
-import { go, setQuery, usePlace } from "../core/route.js";
+import { goBackTo, setQuery, usePlace } from "../core/route.js";
 import { useCluster } from "../core/store.js";
 import { Later } from "../parts/later.js";
 import { Said } from "../parts/said.js";
@@ -55,7 +55,7 @@ export function Page({ parts }) {
     p: { does: () => task && act("pause", [task]), says: "action.pause" },
     P: { does: () => task && act("resume", [task]), says: "action.resume" },
     M: { does: () => task && act("edit", [task]), says: "action.edit" },
-    Escape: { does: () => go("queue"), says: "page.queue" },
+    Escape: { does: () => goBackTo("queue"), says: "page.queue" },
   });
   if (fault && !task) return html`<div class="empty"><p>${saidOfFailure(asFailure(fault))}</p><a href="queue?show=all">${t("page.queue")}</a></div>`;
   if (!task) return html`<${Waits} />`;
