@@ -125,6 +125,8 @@ def test_theme_and_language_are_chosen_and_kept(browser: Browser, console: Conso
 
 def test_on_a_phone_nothing_is_squeezed_out_of_sight(browser: Browser, console: Console) -> None:
     with signed_in(browser, console, language="zh-CN", size=NARROW) as seen:
+        seen.go("queue?show=all&group=owner")
+        assert seen.page.locator("tr.group b").first.evaluate("(one) => one.clientWidth") > 0, "the name of a group"
         seen.go("admin/maintenance")
         expect(seen.page.locator("td.of-name a")).to_be_in_viewport(ratio=1)
         seen.go("admin/log")

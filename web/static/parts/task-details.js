@@ -149,8 +149,8 @@ function Attempts({ attempts }) {
         (one) => html`<tr key=${one.no}>
           <td class="number">${one.no}</td>
           <td class="mono">${one.parts.map((/** @type {any} */ part) => harmless(part.node) + (part.gpus.length ? `:${ranges(part.gpus)}` : "")).join(" ")}</td>
-          <td>${wholeMoment(one.started_at)}</td>
-          <td class="number">${one.started_at && one.ended_at ? span(one.ended_at - one.started_at) : ""}</td>
+          <td class="whole">${wholeMoment(one.started_at)}</td>
+          <td class="number whole">${one.started_at && one.ended_at ? span(one.ended_at - one.started_at) : ""}</td>
           <td class="number">${one.exit_code === null ? "" : withSignal(one.exit_code)}</td>
           <td>
             ${one.asked_end ? html`<span class="chip">${t(`asked_end.${one.asked_end.why}`, { by: one.asked_end.by })}</span> ` : null}

@@ -94,4 +94,11 @@ export const WORDS = {
   no_more_of_this_user: "{user} 已有 {most} 个连接，达到 conf.json 和主控可打开文件数对单个用户的上限（limits.connections_per_user）：请关闭一些，或提高上限",
   no_more_of_this_address: "{address} 的连接数已达 conf.json 和主控可打开文件数对单个地址的上限（limits.connections_per_address）：请关闭一些，或提高上限",
   no_more_connections: "主控的连接数已达 conf.json 和打开文件数允许的上限（limits.connections：现为 {most}）：请关闭一些，或提高上限",
+  sweep_value_for_bash: "bash 文本中 sweep {name} 的取值只能含字母、数字和 _ . , : / + - = @ %，不能是 {value!r}：请改写 \"$MUSTER_SWEEP_{name}\"，或把命令写成词的列表",
+  too_many_requests: "{who} 每分钟的 {kind}.* 请求超过 {most} 次（conf.json：limits.{kind}_requests_per_minute）：请 {seconds} 秒后再试",
+  env_of_another: "{node} 上的 {env}：其中运行的是 {executable}，不是它自己的 Python；是否被移动或复制过？请在原处重新创建",
+  command_too_long: "command：单个词 {word} 字节，共 {all} 字节；上限为 {most_word} 和 {most_all}：请写成脚本，或把数据放进文件",
+  registry_not_ours: "{path}：属于用户 {user}、组 {group}，写入后将不再如此：请用编辑器更改，或交给运行主控的用户（`chown`）",
+  allocation_in_use: "分配 {name}（任务 {id}）中还有任务 {tasks:few}：请等它们结束（`muster alloc release {name} --wait`），或全部中止（`muster cancel {id}`）",
+  allocation_gpus_used: "分配 {name}：在节点 {node} 上只有 {unused} 块 GPU 未被使用：请少归还一些，或等待任务 {tasks:few} 结束",
 };
