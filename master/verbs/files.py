@@ -6,20 +6,22 @@ is done is `master.files.jail`'s.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Generator
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing, Piece
 from master.files.service import Seen
-from master.files.tree import Tally
+from master.files.tree import Tally, Tick
 from master.files.upload import Begun
 from master.helpers.remote import SeenAs
 from master.verbs.access import who
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.task_places import needed_by_tasks
 
+T = TypeVar("T")
 Path = Annotated[str, Meta(min_length=1, max_length=8192, examples=["data/run1/model.pt"])]
 Content = Annotated[bytes, Meta(examples=["aGVsbG8="])]
 Size = Annotated[int, Meta(ge=0, le=1 << 62)]
@@ -218,41 +220,44 @@ async def make(context: Context, params: Make) -> Done:
     return Done()
 
 
-async def move(context: Context, params: Transfer) -> Done:
+Working: TypeAlias = Generator[None, None, Awaitable[T]]
+"""First it is found out in slices what tasks need, then a thread works."""
+
+
+def move(context: Context, params: Transfer) -> Working[Done]:
     """Give a file or a folder another path."""
     files, seen = context.master.files, _seen(context)
     files.jail.beneath.spot(params.target)
-    needed = needed_by_tasks(context)
-    await files.call_long(
-        params.source,
-        lambda tick: seen.jail.move(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
-        seen.whose,
-    )
-    return Done()
+    needed = yield from needed_by_tasks(context)
+
+    def work(tick: Tick) -> Done:
+        seen.jail.move(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed)
+        return Done()
+
+    return files.call_long(params.source, work, seen.whose)
 
 
-async def copy(context: Context, params: Transfer) -> Tally:
+def copy(context: Context, params: Transfer) -> Working[Tally]:
     """Copy a file, or a folder with all in it."""
     files, seen = context.master.files, _seen(context)
     files.jail.beneath.spot(params.target)
-    needed = needed_by_tasks(context)
-    return await files.call_long(
+    needed = yield from needed_by_tasks(context)
+    return files.call_long(
         params.source,
         lambda tick: seen.jail.copy(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
         seen.whose,
     )
 
 
-async def delete(context: Context, params: Delete) -> Deleted:
+def delete(context: Context, params: Delete) -> Working[Deleted]:
     """Delete a file, or a folder."""
     files, seen = context.master.files, _seen(context)
-    needed = needed_by_tasks(context)
-    gone = await files.call_long(
-        params.path,
-        lambda tick: seen.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed),
-        seen.whose,
-    )
-    return Deleted(gone)
+    needed = yield from needed_by_tasks(context)
+
+    def work(tick: Tick) -> Deleted:
+        return Deleted(seen.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed))
+
+    return files.call_long(params.path, work, seen.whose)
 
 
 async def upload_begin(context: Context, params: UploadBegin) -> Begun:

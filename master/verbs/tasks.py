@@ -218,42 +218,52 @@ def _awaited(core: Core, after: After) -> Message:
 
 def cancel(context: Context, params: Cancel) -> Cancelled | Cancelling:
     """Cancel some tasks; the answer lists apart those that cannot be cancelled, with the reason."""
-    # Successors first: a cancelled predecessor would otherwise end them with its own reason.
-    ids = sorted(set(_to_cancel(context, params)), reverse=True)
-    done = Cancelled([], [], {}, {}, {})
-    if len(ids) > SLICE:
-        return _cancelled_in_slices(context, ids, done)
-    _cancel_each(context, ids, done)
-    return _in_order(context, done)
+    if params.name is not None and (params.all or not params.mine):
+        raise BadRequestError(Message("name_without_mine"))
+    if not (params.all or params.mine):
+        if not params.ids:
+            raise BadRequestError(Message("which_tasks"))
+        if params.states is not None:
+            raise BadRequestError(Message("states_without_all"))
+        if len(params.ids) <= SLICE:
+            done = Cancelled([], [], {}, {}, {})
+            _cancel_each(context, _last_first(params.ids), done)
+            return _in_order(context, done)
+    return _cancelled_in_slices(context, params)
 
 
-def _cancelled_in_slices(context: Context, ids: list[int], done: Cancelled) -> Cancelling:
+def _last_first(ids: Iterable[int]) -> list[int]:
+    """Successors first: a cancelled predecessor would otherwise end them with its own reason."""
+    return sorted(set(ids), reverse=True)
+
+
+def _cancelled_in_slices(context: Context, params: Cancel) -> Cancelling:
     """Each of them by itself: who asks again after a crash ends those that are left."""
+    done = Cancelled([], [], {}, {}, {})
+    ids = _last_first((yield from _chosen(context, params)) if params.all or params.mine else params.ids)
     for begin in range(0, len(ids), SLICE):
         _cancel_each(context, ids[begin : begin + SLICE], done)
         yield
     return _in_order(context, done)
 
 
-def _to_cancel(context: Context, params: Cancel) -> list[int]:
-    core = context.core
+def _chosen(context: Context, params: Cancel) -> Generator[None, None, list[int]]:
+    """Look for them in slices: a queue may hold a hundred thousand, and who asks again and again takes nobody's
+    turn."""
     live = (QUEUED | ACTIVE) & frozenset(TaskState if params.states is None else params.states)
-    ids = params.ids
-    if params.name is not None and (params.all or not params.mine):
-        raise BadRequestError(Message("name_without_mine"))
-    if params.all or params.mine:
-        ids = [
-            t.id
-            for t in core.tasks.values()
-            if t.state in live and (params.all or t.owner == context.user) and context.caller.looks_after(t)
+    caller, user, name = context.caller, None if params.all else context.user, params.name
+    tasks, found = list(context.core.tasks.values()), list[int]()
+    for begin in range(0, len(tasks), SLICE):
+        found += [
+            task.id
+            for task in tasks[begin : begin + SLICE]
+            if task.state in live
+            and user in (None, task.owner)
+            and name in (None, task.name)
+            and caller.looks_after(task)
         ]
-        if params.name is not None:
-            ids = [task_id for task_id in ids if core.tasks[task_id].name == params.name]
-    elif not ids:
-        raise BadRequestError(Message("which_tasks"))
-    elif params.states is not None:
-        raise BadRequestError(Message("states_without_all"))
-    return ids
+        yield
+    return found
 
 
 def _cancel_each(context: Context, ids: list[int], done: Cancelled) -> None:

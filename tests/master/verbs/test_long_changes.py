@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from master.durable import compacting as compacting_module
-from master.verbs import arrays, tasks, turns
+from master.verbs import arrays, projects, task_places, tasks, turns
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
 
@@ -21,7 +21,8 @@ ARRAY: dict[str, Any] = {"command": ["true", "{index}"], "array": f"0-{MANY - 1}
 def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "SHARE_S", 0.0)
     monkeypatch.setattr(arrays, "SLICE", 20)
-    monkeypatch.setattr(tasks, "SLICE", 20)
+    for module in (tasks, projects, task_places):
+        monkeypatch.setattr(module, "SLICE", 20)
 
 
 async def answered_beside(master: InProcess, peer: Peer, method: str, **params: Any) -> tuple[int, Any]:
@@ -51,6 +52,32 @@ def test_others_are_answered_while_an_array_is_made_and_then_cancelled(tmp_path:
             assert count > MANY // 20 // 4
             assert done["cancelled"] == ids
             assert done["codes"] == {str(MANY + 7): "not_found"}
+
+    run(story())
+
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "task.cancel": {"mine": True, "name": "nonesuch"},
+    "project.list": {},
+    "file.delete": {"path": "data/nothing"},
+    "file.move": {"from": "data/nothing", "to": "data/other"},
+}
+
+
+@pytest.mark.parametrize("verb", LOOKS)
+def test_others_are_answered_while_somebody_looks_through_all_tasks_again_and_again(tmp_path: Path, verb: str) -> None:
+    async def story() -> None:
+        (tmp_path / "data").mkdir(exist_ok=True)
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit_array", **ARRAY, hold=True)
+            other = await master.peer()
+            call = asyncio.create_task(peer.answer(peer.ask(verb, **LOOKS[verb])))
+            count = 0
+            while not call.done():
+                await other.call("server.info")
+                count += 1
+            assert count > MANY // 20 // 4, await call
 
     run(story())
 
