@@ -34,7 +34,8 @@ for so long."""
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """A task has these places as soon as they are free: nodes, and licences by the names of their resources; `since`:
     when it got a reservation, in seconds since the epoch; `looked_at`: when its place was chosen anew, the last time;
-    `away_since`: since when there is no connection to one of its nodes, as after a start of the master."""
+    `away_since`: since when there is no connection to one of its nodes, or no sample of it, as after a start of the
+    master."""
 
     task: int
     places: list[Place]
@@ -235,9 +236,19 @@ def _agreed(holds: dict[str, Hold]) -> dict[str, Hold]:
     return holds
 
 
-def _last_looked(known: Reservation) -> float:
-    """When a place was looked for last, or its node went away since."""
-    return max(at for at in (known.since, known.looked_at, known.away_since) if at is not None)
+def _is_unseen(node: Node, request: Request) -> bool:
+    """Has no sample shown its GPUs yet, so that nobody knows how much memory they have, of which the task asks some?"""
+    return not node.watch.newest and any(need.terms is not None for need in request.needs)
+
+
+def _last_looked(known: Reservation, now: float) -> float:
+    """When a place was looked for last, or its node went away since. After a clock was put back, what is yet to come
+    counts only if there is nothing else."""
+    looked = known.since if known.looked_at is None else known.looked_at
+    if known.away_since is None:
+        return looked
+    times = (looked, known.away_since)
+    return max((at for at in times if at <= now), default=max(times))
 
 
 def _exactly(need: Need, gpus: set[int]) -> Need:
@@ -292,6 +303,9 @@ class Reserving:
                 if node is None or place.node in self.holds:
                     break
                 hold = self._forecast.hold(old.task, node, request, place.gpus)
+                if hold is None and _is_unseen(node, request):
+                    away.append(place)
+                    continue
                 if hold is None:
                     break
                 holds[place.node] = hold
@@ -304,8 +318,9 @@ class Reserving:
     @property
     def wake_at(self) -> float | None:
         """When a better place is to be looked for, for those whose node is away, in seconds since the epoch."""
-        times = [_last_looked(one) + LOOK_AGAIN_S for one in self._kept.values() if one.away_since is not None]
-        return min((at for at in times if at > self._forecast.now), default=None)
+        now, away = self._forecast.now, (one for one in self._kept.values() if one.away_since is not None)
+        times = [_last_looked(one, now) + LOOK_AGAIN_S for one in away]
+        return min((at for at in times if at > now), default=None)
 
     def _is_away(self, name: str) -> bool:
         node = self._inventory.nodes.get(name)
@@ -427,11 +442,10 @@ class Reserving:
     def _is_stuck(self, known: Reservation) -> bool:
         """Does nobody know when its place will be free, or is its node away; and has nobody looked for a better one
         lately?"""
-        if known.away_since is not None:
-            return abs(self._forecast.now - _last_looked(known)) >= LOOK_AGAIN_S
-        if all(self.holds[place.node].until is not None for place in known.places):
+        is_away = known.away_since is not None
+        if not is_away and all(self.holds[place.node].until is not None for place in known.places):
             return False
-        return abs(self._forecast.now - _last_looked(known)) >= LOOK_AGAIN_S
+        return abs(self._forecast.now - _last_looked(known, self._forecast.now)) >= LOOK_AGAIN_S
 
     def _looked(self, known: Reservation) -> None:
         """Nobody knows of a better place."""

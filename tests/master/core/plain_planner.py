@@ -259,7 +259,7 @@ class _Round:
 
     def _let_go(self, task_id: int) -> None:
         """Nothing needs to be kept for this task: it starts, or may not."""
-        if self._available.holds:
+        if self.reserving.kept:
             self.reserving.drop(task_id)
             self._available.holds = self.reserving.holds
 

@@ -397,6 +397,20 @@ def test_while_a_node_is_away_and_there_is_no_other_place_one_is_looked_for_each
     assert [place.node for place in core.reservations[0].places] == ["a"]
 
 
+def test_a_task_whose_reserved_node_is_away_starts_elsewhere_once() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    busy(core, 4, node="a", time_limit_s=HOUR)
+    others = busy(core, 4, node="b", time_limit_s=2 * HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    core.node_state("a", NodeState.UNREACHABLE, None)
+    for task in others:
+        end(core, task, 3.0, code=1)
+    core.plan(3.0)
+    assert (state(large), large.allocation[0].node, core.reservations) == (["starting"], "b", ())
+
+
 def test_a_task_that_starts_elsewhere_gives_its_reservation_back() -> None:
     core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
     running = busy(core, 8)
