@@ -40,7 +40,8 @@ class SharedValues:
 
 def _take_over(task: Task, before: Task) -> None:
     # One by one, and without what few tasks have: a loop over names takes four times as long, and a start waits for it.
-    task.owner = before.owner
+    if task.owner == before.owner:  # the one before may have got another owner
+        task.owner = before.owner
     if task.name == before.name:
         task.name = before.name
     if task.project and task.project == before.project:

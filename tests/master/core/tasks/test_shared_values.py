@@ -67,6 +67,14 @@ def test_an_edit_of_a_task_changes_nothing_of_those_that_had_the_same_values() -
     assert submit(core, **said).variables == said["variables"]
 
 
+def test_a_task_keeps_its_owner_though_the_task_before_was_given_to_another() -> None:
+    core = core_with()
+    first = submit(core, owner="wang")
+    core.people.add("zhao", {"wang"})
+    core.claim("wang", "zhao")
+    assert (first.owner, submit(core, owner="wang").owner) == ("zhao", "wang")
+
+
 def test_many_tasks_take_little_memory_each() -> None:
     data = msgspec.json.encode([line(number) for number in range(TASKS)])
     read_tasks(data)
