@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterable
+from itertools import islice
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -21,16 +22,15 @@ from master.verbs.priority_rights import check_wish
 from master.verbs.projects import check_project
 from master.verbs.spec import ALL_BYTES, Spec, check_command, draft_of
 from master.verbs.submit import Batch, owner_of
-from master.verbs.task_list import tasks_of_array
 from master.verbs.turns import Work
-from wire.errors import BadRequestError, LimitError
+from wire.errors import BadRequestError, LimitError, NotFoundError
 from wire.message import Message
 
 Place: TypeAlias = tuple[int, dict[str, str]]
 """The index of a task of an array, and its point of a sweep."""
 Filing: TypeAlias = Generator[None, None, Batch]
-SLICE = 200
-"""Tasks that are made between two chances for others: about 1 ms of them."""
+SLICE, LOOKED_AT = 200, 2000
+"""Tasks that are made, and looked at, between two chances for others: about 1 ms of them."""
 _NAME = 200
 AtOnce = Annotated[int, Meta(ge=1, le=10**6)]
 Fails = Annotated[int, Meta(ge=1, le=10**6)]
@@ -126,16 +126,29 @@ def _filed(context: Context, params: SubmitArray, cap: int | None, drafts: _Draf
     return context.change(change)
 
 
-def edit_array(context: Context, params: EditArray) -> ArrayView:
+def edit_array(context: Context, params: EditArray) -> Generator[None, None, ArrayView]:
     """Say how many of an array's tasks may run at once, and after how many failures the rest is held."""
     core = context.core
-    for task in {task.owner: task for task in tasks_of_array(context, params.id)}.values():
-        check_owner(context.caller, "task.edit_array", "group", task)
+    for task in (yield from _one_of_each_owner(context, params.id)):
+        check_owner(context.caller_now(), "task.edit_array", "group", task)
     said = {"cap": params.cap, "max_fails": params.max_fails}
     changes = {name: value for name, value in said.items() if value is not UNSET}
     if not changes:
         raise BadRequestError(Message("array_unchanged"))
     return _view(context.change(lambda: core.edit_array(params.id, **changes)))
+
+
+def _one_of_each_owner(context: Context, array_id: int) -> Generator[None, None, list[Task]]:
+    """Look in slices: an array may be all of a long queue. Raises NotFoundError as `tasks_of_array`."""
+    tasks, sight, found = context.core.arrays.tasks(array_id), context.sight, dict[str, Task]()
+    while part := list(islice(tasks, LOOKED_AT)):
+        for task in part:
+            if not sight.hides_others or sight.searched(task).array is not None:
+                found.setdefault(task.owner, task)
+        yield
+    if not found:
+        raise NotFoundError(Message("no_array", id=array_id))
+    return list(found.values())
 
 
 def _view(array: Array) -> ArrayView:

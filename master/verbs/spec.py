@@ -20,7 +20,7 @@ from master.core.tasks.task import HELD, WAITING, After, EarlySignal, Snapshot, 
 from master.core.tasks.time_limit import limit_of
 from master.verbs.base import Context
 from master.verbs.convert import convert
-from master.verbs.task_list import tasks_of_array
+from master.verbs.task_list import check_array
 from master.verbs.where import WHICH, check_where, where_so_far
 from wire.errors import BadRequestError
 from wire.message import Message
@@ -228,7 +228,7 @@ def _check_path(field: str, path: str) -> None:
 def _after(said: Predecessor, context: Context) -> After:
     """Raises NotFoundError for an array of which the caller may not know."""
     if said.array:
-        tasks_of_array(context, said.id)
+        check_array(context, said.id)
     return After(said.id, said.on, said.array or UNSET)
 
 

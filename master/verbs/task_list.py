@@ -187,6 +187,15 @@ def tasks_of_array(context: Context, array_id: int) -> list[Task]:
     return tasks
 
 
+def check_array(context: Context, array_id: int) -> None:
+    """Raise NotFoundError for an array of which the caller may see no task; the first one is enough."""
+    sight = context.sight
+    if not any(
+        not sight.hides_others or sight.searched(task).array is not None for task in context.core.arrays.tasks(array_id)
+    ):
+        raise NotFoundError(Message("no_array", id=array_id))
+
+
 def _wanted(context: Context, params: ListTasks, states: States) -> Wanted:
     since, needle = params.since, (params.search or "").casefold()
     sight = context.sight

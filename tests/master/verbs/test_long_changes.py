@@ -21,6 +21,7 @@ ARRAY: dict[str, Any] = {"command": ["true", "{index}"], "array": f"0-{MANY - 1}
 def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "SHARE_S", 0.0)
     monkeypatch.setattr(arrays, "SLICE", 20)
+    monkeypatch.setattr(arrays, "LOOKED_AT", 20)
     for module in (tasks, projects, task_places):
         monkeypatch.setattr(module, "SLICE", 20)
 
@@ -59,6 +60,7 @@ def test_others_are_answered_while_an_array_is_made_and_then_cancelled(tmp_path:
 LOOKS: dict[str, dict[str, Any]] = {
     "task.cancel": {"mine": True, "name": "nonesuch"},
     "project.list": {},
+    "task.edit_array": {"id": 1, "cap": 5},
     "file.delete": {"path": "data/nothing"},
     "file.move": {"from": "data/nothing", "to": "data/other"},
 }
