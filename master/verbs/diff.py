@@ -15,6 +15,8 @@ from master.views.differences import Difference, differences
 from wire.errors import BadRequestError, ForbiddenError
 from wire.message import Message
 
+NEAR = 2000
+
 
 class Diff(msgspec.Struct, forbid_unknown_fields=True):
     """task.diff: `id` and `other`; without `other` the task of the same array that stands nearest to it, among those
@@ -51,9 +53,17 @@ def _check_known(context: Context, task: Task) -> None:
 
 
 def _sibling(context: Context, task: Task) -> Task:
-    """Raises BadRequestError where it has none."""
-    siblings = [] if task.array is None else context.core.arrays.tasks(task.array.id)
-    others = [one for one in siblings if one.id != task.id]
-    if not others:
+    """The nearest that succeeded, or else the nearest; only NEAR on each side are looked at. Raises BadRequestError
+    where it has none."""
+    nearest: Task | None = None
+    for distance in range(1, NEAR + 1 if task.array is not None else 1):
+        for number in (task.id - distance, task.id + distance):
+            one = context.core.tasks.get(number)
+            if one is None or one.array is None or task.array is None or one.array.id != task.array.id:
+                continue
+            if one.state is TaskState.SUCCEEDED:
+                return one
+            nearest = nearest or one
+    if nearest is None:
         raise BadRequestError(Message("diff_with_what", id=task.id))
-    return min(others, key=lambda one: (one.state is not TaskState.SUCCEEDED, abs(one.id - task.id), one.id))
+    return nearest

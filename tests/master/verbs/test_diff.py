@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from client.text.differences import difference_lines
 from master.core.nodes.inventory import Facts
-from master.core.tasks.task import TaskState
+from master.core.tasks.task import ArrayPlace, Task, TaskState
+from master.verbs import diff
+from master.verbs.base import Context
 from tests.calls import instructions_of
 from tests.master.in_process import InProcess, Peer, run
 from tests.master.verbs.test_privacy import VIEWER, Lab, tell
@@ -134,3 +137,22 @@ def test_nobody_learns_from_a_difference_what_he_may_not_see(tmp_path: Path, pri
                 assert "bobs" not in text
 
     tell(tmp_path, story, privacy)
+
+
+def test_of_a_long_array_only_those_near_the_task_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    far = Task(id=90, command="x", array=ArrayPlace(1, 89), state=TaskState.SUCCEEDED)
+    near = Task(id=48, command="x", array=ArrayPlace(1, 47), state=TaskState.FAILED)
+    here = Task(id=50, command="x", array=ArrayPlace(1, 49))
+
+    class Tasks(dict[int, Task]):
+        def get(self, number: int, _default: object = None) -> Task | None:  # type: ignore[override]
+            looked.append(number)
+            return super().get(number)
+
+    core = SimpleNamespace(tasks=Tasks({one.id: one for one in (far, near, here)}))
+    monkeypatch.setattr(diff, "NEAR", 30)
+    assert diff._sibling(cast("Context", SimpleNamespace(core=core)), here) is near
+    assert len(looked) == 2 * 30
+    monkeypatch.setattr(diff, "NEAR", 40)
+    assert diff._sibling(cast("Context", SimpleNamespace(core=core)), here) is far
