@@ -18,6 +18,8 @@ RAMP_S = 60.0
 """So long the largest use counts that was seen of a task, from its start on."""
 SETTLED_S = 30.0
 """What has been so for that long, samples have shown and a plan has heeded, also on a machine that has much to do."""
+SAMPLE_S = 16.0
+"""So old may be what a node last told of its cards, of which nvidia-smi is asked every 5 to 15 s."""
 START_S = 8.0
 """So long the launch of a task may take, and the end of the one before it."""
 ENDS = {"succeeded", "failed"}
@@ -107,7 +109,7 @@ def alone(seen: Seen) -> list[str]:
             beside = (one for other, one in holders[run.cards[0]] if other != number)
             if run.mib is None or any(one.started_at <= at < one.ended_at for one in beside):
                 continue
-            rooms = [room.open_with(look, run.mib, number) for look in room.between(at - START_S / 2, at + START_S / 2)]
+            rooms = [room.open_with(look, run.mib, number) for look in room.between(at - SAMPLE_S, at + START_S / 2)]
             could = set.intersection(*rooms) - set(run.cards) if rooms else set()
             if could:
                 where = f"{_name(run.cards[0])}, and {_name(min(could))} had room"

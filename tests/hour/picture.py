@@ -45,7 +45,7 @@ def picture(seen: Seen, node: str, gpu: int, begin: float, end: float) -> str:
         parts.append(f'<polygon fill="{colour}" points="{above} {below}"><title>{name}</title></polygon>')
         most = max(top - base for _, base, top in area)
         full = [one for one in area if one[2] - one[1] >= most * FULL]
-        if x(full[-1][0]) - x(full[0][0]) >= NARROW:
+        if most and x(full[-1][0]) - x(full[0][0]) >= NARROW:
             when, base, top = full[len(full) // 2]
             middle = f'x="{x(when)}" y="{y((base + top) / 2) + 4}" text-anchor="middle"'
             parts.append(f"<text {middle}>{seen.tasks[number].kind}</text>")

@@ -354,7 +354,7 @@ class Reserving:
                 self._looked(known)
             return known is not None
         is_here = known is not None and known.away_since is None
-        if known is not None and is_here and not has_licences and any(hold.until is None for hold in holds.values()):
+        if known is not None and is_here and not has_licences and not self._are_sooner(holds, known):
             self._looked(known)
             return True
         give_way = {self.holds[name].task for name in holds if name in self.holds}
@@ -446,6 +446,17 @@ class Reserving:
         if not is_away and all(self.holds[place.node].until is not None for place in known.places):
             return False
         return abs(self._forecast.now - _last_looked(known, self._forecast.now)) >= LOOK_AGAIN_S
+
+    def _are_sooner(self, holds: Mapping[str, Hold], known: Reservation) -> bool:
+        """Are these free before the places that it has, of which nobody knows when? A holder that runs longer than
+        expected is taken to run as long again, for a move loses the GPUs that have fallen free there."""
+        forecast, now = self._forecast, self._forecast.now
+        latest = now
+        for holder in (one for place in known.places for one in self.holds[place.node].holders):
+            task, end = forecast.task(holder), forecast.ends(holder)
+            took = now - (now if task.started_at is None else task.started_at) + task.ran_s
+            latest = max(latest, now + took if end is None else end)
+        return all(hold.until is not None and hold.until < latest for hold in holds.values())
 
     def _looked(self, known: Reservation) -> None:
         """Nobody knows of a better place."""

@@ -515,6 +515,22 @@ def test_a_forced_task_does_not_wait_for_a_holder_without_an_end_where_another_n
     assert state(large) == ["starting"]
 
 
+def test_a_reservation_does_not_move_for_a_holder_that_runs_a_little_longer_than_its_like() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    (earlier,) = busy(core, 1, command="quick", node="a")
+    end(core, earlier, 601.0)  # such a task takes ten minutes
+    busy(core, 1, command="quick", node="a")
+    busy(core, 4, node="b", time_limit_s=HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    assert [place.node for place in core.reservations[0].places] == ["a"]
+    core.plan(700.0)  # nobody knows when, but hardly later than in an hour
+    assert [place.node for place in core.reservations[0].places] == ["a"]
+    core.plan(2000.0)  # and now b is sooner, as far as anybody can say
+    assert [place.node for place in core.reservations[0].places] == ["b"]
+
+
 SMALL = st.tuples(st.floats(0, 2 * HOUR), st.floats(1, 4 * HOUR), st.integers(1, 3), st.booleans())
 
 
