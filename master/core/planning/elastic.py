@@ -161,7 +161,7 @@ class Looking:
     def _would_fit(self, node: Node, demand: Demand, left: Mapping[int, int]) -> bool:
         """Would one part of it, if these tasks had only so many GPUs left?"""
         request, within = demand.request, demand.request.within
-        free: Free = FreeNode.soon(node) if within is None else Free(node.leases[within], (GPUS,))
+        free: Free = FreeNode(node) if within is None else Free(node.leases[within], (GPUS,))
         for task_id, gpus in left.items():
             part = self._lab.tasks[task_id].allocation[0]
             free.give_back([Need(GPUS.name, 0)], msgspec.structs.replace(part, gpus=part.gpus[gpus:]))

@@ -148,7 +148,7 @@ class PlainResizes:
     def _fits(self, node: Node, demand: Demand, left: Mapping[int, int]) -> bool:
         """Would there be room, if each had ended, and begun again with so many?"""
         request, within = demand.request, demand.request.within
-        free = FreeNode.soon(node) if within is None else Free(_lease(node, within), (GPUS,))
+        free = Free(node if within is None else _lease(node, within), (GPUS,))
         for number, gpus in left.items():
             task = self._plan_input.tasks[number]
             part = task.allocation[0]

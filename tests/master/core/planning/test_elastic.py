@@ -109,23 +109,6 @@ def test_it_gives_up_as_many_as_the_first_who_waits_needs() -> None:
     assert waiter.state is TaskState.STARTING
 
 
-def test_it_gives_up_nothing_where_a_gpu_is_about_to_be_shown_free_for_whoever_waits() -> None:
-    core = core_with(FOUR)
-    core.gpus_seen("a", [GpuReport(gpu, memory_total_mib=24_000, memory_used_mib=0) for gpu in range(4)], 0.0)
-    task, other = elastic(core, gpus_max=3), submit(core, gpus=1)
-    for one in (task, other):
-        begin(core, one, 10.0)
-    core.take_outcome()
-    see(core, task, 11.0, 12.0)
-    end(core, other, "exited", 10.0 + AFTER, 0)
-    waiter = submit(core, gpus=1)
-    core.plan(11.0 + AFTER)
-    assert (effects(core, Kill), waiter.state) == ([], TaskState.WAITING)
-    core.gpus_seen("a", [GpuReport(gpu, memory_total_mib=24_000, memory_used_mib=0) for gpu in range(4)], 12.0 + AFTER)
-    core.plan(12.0 + AFTER)
-    assert (waiter.state, len(gpus(task))) == (TaskState.STARTING, 3)
-
-
 def test_it_never_has_fewer_than_it_asked_for_at_least() -> None:
     core = core_with(FOUR)
     task = large_one_that_runs(core, gpus=2)
