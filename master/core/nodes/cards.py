@@ -69,7 +69,7 @@ class Card:
     )  # fmt: skip
 
     def __init__(self, node: Node | Lease, index: int, why_closed: WhyClosed | None = None) -> None:
-        why_closed = why_closed or node.why_closed
+        closed = (why_closed or node.why_closed)(index)
         report = node.watch.newest.get(index)
         holders = node.gpu_holders.get(index, {})
         self.index = index
@@ -78,10 +78,10 @@ class Card:
         self.shown_mib = (report.memory_total_mib or 0) if report is not None else 0
         self.total_mib = node.gpu_memory_mib(index)
         self.tasks = len(holders)
-        self.is_whole = not holders and why_closed(index) is None
-        self.closed = _why_no_share(node, index, why_closed)
+        self.is_whole = not holders and closed is None
+        self.closed = _why_no_share(node, index, closed) if holders else _closed_to_shares(closed)
         self.left_mib = None if self.total_mib is None else _left(node, index, self.total_mib)
-        self.clearing_mib = 0 if holders else _clearing(node, index, node.why_closed(index))
+        self.clearing_mib = 0 if holders or closed is None else _clearing(node, index, closed)
         self.free_util = FULL - node.watch.busy_percent(index, holders)
         self._seen: Found | None = None
 
@@ -363,17 +363,17 @@ def _open(node: Node | Lease, why_closed: WhyClosed) -> list[int]:
     return [gpu for gpu in range(len(node.spec.gpu_models)) if gpu not in node.gpu_holders and why_closed(gpu) is None]
 
 
-def _why_no_share(node: Node | Lease, gpu: int, why_closed: WhyClosed) -> Message | None:
+def _why_no_share(node: Node | Lease, gpu: int, closed: Message | None) -> Message | None:
     if any(mib is None for mib in node.gpu_holders.get(gpu, {}).values()):
         return Message("gpu_held_whole")
     if node.watch.outgrown(gpu, node.gpu_holders.get(gpu, {})):
         return OUTGROWN
-    return _closed_to_shares(why_closed(gpu))
+    return _closed_to_shares(closed)
 
 
-def _clearing(node: Node | Lease, gpu: int, closed: Message | None) -> int:
+def _clearing(node: Node | Lease, gpu: int, closed: Message) -> int:
     """How much the last task on a GPU that nobody holds has left there, as the last sample shows it."""
-    return node.watch.unexplained_mib(gpu, {}) if closed is not None and closed.key in CLEARING else 0
+    return node.watch.unexplained_mib(gpu, {}) if closed.key in CLEARING else 0
 
 
 def _closed_to_shares(closed: Message | None) -> Message | None:
