@@ -22,6 +22,9 @@ SAMPLE_S = 16.0
 """So old may be what a node last told of its cards, of which nvidia-smi is asked every 5 to 15 s."""
 START_S = 8.0
 """So long the launch of a task may take, and the end of the one before it."""
+LOOK_S = 3.0
+"""What happened between two looks is seen by so much later."""
+MOMENT_S = 1.0
 ENDS = {"succeeded", "failed"}
 
 
@@ -217,7 +220,7 @@ def overran(seen: Seen, promise: Promise) -> list[int]:
         for run in task.runs if number != promise.task else []:
             is_on = set(promise.cards) & set(run.cards) and run.started_at < started and run.ended_at > promise.told_at
             end = promise.ends.get(number, seen.expected.get(number))
-            if is_on and (end is None or run.ended_at > end + START_S):
+            if is_on and (end is None or run.ended_at > end + MOMENT_S):
                 found.add(number)
     return sorted(found)
 
@@ -286,7 +289,9 @@ def _is_excused(run: Run, over: list[Overshoot], seen: Seen) -> bool:
     """Did somebody, itself or others, use more of its card than was granted, or something that nobody had granted?"""
     if not run.cards:
         return True  # it used a GPU that it had not asked for
-    beside = any(one.card in run.cards and one.begun <= run.ended_at and one.over >= run.started_at for one in over)
+    beside = any(
+        one.card in run.cards and one.begun <= run.ended_at + LOOK_S and one.over >= run.started_at for one in over
+    )
     looks = (look for look in seen.looks if run.started_at - SETTLED_S <= look.at <= run.ended_at)
     return beside or any(_of_others(_seen(look, card)) for look in looks for card in run.cards)
 
