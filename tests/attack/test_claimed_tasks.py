@@ -6,11 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from master.core.attempts.exits import Exit
 from master.core.core import Core
+from master.core.nodes.facts import NodeState
 from master.core.tasks.task import TaskState
-from tests.master.core.small_core import core_with, launch_of, submit
+from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from tests.master.in_process import run
 from tests.master.verbs.test_people import people
 
@@ -19,7 +21,13 @@ def shared_core() -> Core:
     """A lab where tasks run as their owners, but for those of chief."""
     core = core_with()
     core.keep_apart(lambda owner: None if owner == "chief" else owner)
+    runs_as_owners(core, can_run_as=True)
     return core
+
+
+def runs_as_owners(core: Core, *, can_run_as: bool) -> None:
+    """The agent can run tasks as their owners, or it cannot."""
+    core.node_state("a", NodeState.ONLINE, None, replace(BOOT, can_run_as=can_run_as))
 
 
 def test_a_claimed_task_does_nothing_with_the_rights_of_its_new_owner_before_they_agree() -> None:
@@ -42,6 +50,21 @@ def test_a_claimed_task_does_nothing_with_the_rights_of_its_new_owner_before_the
     core.release(waits.id)
     core.plan(5.0)
     assert waits.state is TaskState.STARTING
+
+
+def test_where_no_node_runs_tasks_as_their_owners_a_claimed_task_waits_on_until_one_does() -> None:
+    core = shared_core()
+    runs_as_owners(core, can_run_as=False)
+    before, waits = submit(core, owner="lab", gpus=8), submit(core, owner="lab", gpus=8)
+    core.plan(0.0)
+    core.started("a", launch_of(before), 2.0, 2.0, pid=7)
+    core.people.add("wang", {"lab"})
+    core.claim("lab", "wang")
+    core.plan(3.0)
+    assert (waits.owner, waits.state) == ("wang", TaskState.WAITING)
+    runs_as_owners(core, can_run_as=True)
+    core.plan(4.0)
+    assert (waits.state, waits.reason_key) == (TaskState.HELD, "said_by_other")
 
 
 def test_a_launch_that_is_on_its_way_is_claimed_by_nobody() -> None:

@@ -134,6 +134,12 @@ def test_where_the_lab_says_so_a_task_that_outgrows_its_share_is_ended_and_its_o
         client.wait([modest])
 
 
+def tells_of(client: Client, waiting: int, key: str, **values: Any) -> bool:
+    """Does its reason tell of a reservation, with the expected time or without?"""
+    reason = reason_of(client.show(waiting))
+    return any(says(reason, one, **values) for one in (key, f"{key}_until"))
+
+
 def test_a_forced_large_task_starts_before_the_small_ones_that_came_later_also_over_a_killed_master(
     tmp_path: Path,
 ) -> None:
@@ -149,11 +155,8 @@ def test_a_forced_large_task_starts_before_the_small_ones_that_came_later_also_o
             small = [client.submit("true", gpus=1) for _ in range(6)]
             gates[0].touch()
             client.wait(held[:1])
-            until("it is told", lambda: says(reason_of(client.show(large)), "kept_for_it"))
-            until(
-                "the small one is told",
-                lambda: says(reason_of(client.show(small[0])), "kept_for_another", task=large),
-            )
+            until("it is told", lambda: tells_of(client, large, "kept_for_it"))
+            until("the small one is told", lambda: tells_of(client, small[0], "kept_for_another", task=large))
         lab.kill_master()
         for gate in gates[1:]:
             gate.touch()

@@ -124,15 +124,20 @@ def test_owners_become_users_without_a_log_in_and_nothing_of_theirs_is_touched(o
         after = told(old)
         assert {number: row[1:] for number, row in after.items()} == {number: row[1:] for number, row in before.items()}
         assert {row[0] for row in after.values()} == {"wang", "desktop"}
-        refused = lab.muster("users", "claim", "wang", ours)
-        assert (refused.returncode, "who was added and can log in" in refused.stderr) == (1, True)
+        back = lab.muster("users", "claim", "wang", ours)
+        assert (back.returncode, "who was added and can log in" in back.stderr) == (1, True)
 
         assert desktop.add(old.quick(8)) == "", "the same window goes on"
         assert "wang" in refusal(desktop, old.ids["held"])
     with window(old) as desktop:
         assert desktop.add(old.quick(9)) == "", "and so does another"
-    with lab.client() as client:
+    with connect(conf=str(lab.conf)) as client:
+        with pytest.raises(MusterError) as refused:
+            client.release(old.ids["held"])
+        assert refused.value.key == "said_by_another", "somebody else said what it does"
+        client.call("auth.login", {"name": "wang", "password": PASSWORD}, repeatable=False)
         client.release(old.ids["held"])
+    with lab.client() as client:
         mine = client.submit("true")
         assert client.show(mine)["owner"] == ours, "whoever runs the master is who he was"
     old.let_go("go")

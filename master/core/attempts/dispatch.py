@@ -148,7 +148,7 @@ class Dispatch:
         """Ask the planner and do what it says. The number of tasks started."""
         self._pending.plan_needed = False
         self._nodes.inventory.set_rules(self._tuning.settings.scheduler)
-        self._barred.begin(now, self._nodes.inventory.run_as)
+        self._barred.begin(now, self._nodes.inventory.run_as_somewhere)
         self._waiting.begin(now)
         self._allocations.begin(now, self.kill)
         started, again = 0, True

@@ -100,6 +100,12 @@ class Inventory:
         node.accounts.run_as = self.run_as
         return node
 
+    @property
+    def run_as_somewhere(self) -> RunAs:
+        """Likewise, `as_the_agent` where no node runs tasks as their owners, and none that was not heard yet may."""
+        may = any(node.accounts.are_used or node.facts is None or node.facts.can_run_as for node in self.nodes.values())
+        return self.run_as if may else as_the_agent
+
     def keep_apart(self, run_as: RunAs) -> None:
         """From now on this says whose tasks run as which account, where nodes have accounts for them."""
         self.run_as = run_as

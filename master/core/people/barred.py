@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from master.core.people.clock import RightsTime
 from master.core.people.owned import OwnTasks
 from master.core.people.people import People, User
-from master.core.people.run_as import RunAs
+from master.core.people.run_as import RunAs, as_the_agent
 from master.core.tasks.task import Task, TaskState, give_reason
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import State
@@ -45,6 +45,8 @@ class BarredOwners:
         self._barred: frozenset[int] = frozenset()
         self._may_end: list[User] = []
         self._came: set[int] = set()
+        self._said_by_others: set[int] = set()
+        """Tasks that wait while none runs with rights of its owner anywhere."""
 
     def concerns(self, _before: State, after: State) -> bool:
         """Tasks that come to wait."""
@@ -69,7 +71,10 @@ class BarredOwners:
 
     def begin(self, now: float, run_as: RunAs) -> None:
         """A round of planning begins: hold the tasks that must not take part. `run_as`: which owners' tasks run with
-        rights of their own."""
+        rights of their own; `as_the_agent` where no node does that."""
+        if run_as is not as_the_agent:
+            self._came |= self._said_by_others
+            self._said_by_others.clear()
         if self._version != self._people.version:
             self._may_end = [
                 user for user in self._people.users.values() if user.disabled is not None or user.expires_at is not None
@@ -95,7 +100,9 @@ class BarredOwners:
     def _hold(self, task: Task, now: RightsTime, run_as: RunAs) -> None:
         user = self._people.named(task.owner)
         why = None if user is None else why_barred(user, now)
-        if why is None and task.said_by and not task.is_allocation and run_as(task.owner) is not None:
+        if why is None and task.said_by and run_as is as_the_agent:
+            self._said_by_others.add(task.id)
+        elif why is None and task.said_by and not task.is_allocation and run_as(task.owner) is not None:
             why = Message("said_by_other", by=task.said_by, owner=task.owner)
         if why is not None and task.state is TaskState.WAITING:
             self._task_table.move(task, TaskState.HELD)
