@@ -277,12 +277,13 @@ class AcceptedConnection(asyncio.Protocol):
     def _json_rpc(self, connection: Connection, calls: Calls) -> JsonRpcSession:
         """Return a session that deals with this connection, by itself or in a dialect around JSON-RPC."""
         limits = self._server.limits
+        is_agent = self._head.startswith(AGENT)
         return JsonRpcSession(
             connection,
             calls,
             self._server.streams,
             limit=self._limit,
-            known_limit=limits.frame,
+            known_limit=self._limit if is_agent else limits.frame,
             patience_s=limits.handshake_s,
             room=limits.outbox,
         )

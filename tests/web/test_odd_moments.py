@@ -104,8 +104,12 @@ def test_who_has_only_keys_comes_back_to_the_list_as_it_was(seen: Visit, lab: La
         number = client.submit(["true"], name="there and back by keys", hold=True)
     seen.go("queue?show=all&q=by+keys")
     expect(seen.page.locator("td.of-id")).to_have_text([str(number)])
-    for key in ("j", "Enter", "w", "Escape"):
+    seen.page.keyboard.press("j")
+    for key, shown in (("Enter", ".task-head"), ("w", "[role=tabpanel]")):
         seen.page.keyboard.press(key)
+        expect(seen.page.locator(shown)).to_be_visible()
+    expect(seen.page.locator("[role=tab][aria-selected=true]")).to_have_text("Why")
+    seen.page.keyboard.press("Escape")
     expect(seen.page.locator(".filter input")).to_have_value("by keys")
     expect(seen.page.locator("td.of-id")).to_have_text([str(number)])
     assert "show=all" in seen.page.url
