@@ -2,8 +2,9 @@
 
 Each message is one request, answer or notification of docs/wire.md, with two differences: the first message shows the
 key, and `subscribe` says of what (`stream`), for here one connection tells of tasks and nodes, and since when (`since`)
-where somebody was cut off: what is told has a number, `seq`. A page that does not read is given up, as the master gives
-up who does not read from it.
+where somebody was cut off: what is told has a number, `seq`. Calls go on side by side, but none begins before a
+subscription that was asked for earlier is in effect: a list that is asked for behind it misses nothing. A page that does
+not read is given up, as the master gives up who does not read from it.
 """
 
 from __future__ import annotations
@@ -148,6 +149,8 @@ class Page:
                 call = asyncio.create_task(self._answer(asked))
                 self._calls.add(call)
                 call.add_done_callback(self._answered)
+                if asked.method == "subscribe":
+                    await asyncio.wait([call])
         self._end(1000)
 
     def _answered(self, call: asyncio.Task[None]) -> None:

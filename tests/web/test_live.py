@@ -46,6 +46,20 @@ def test_of_some_tasks_only_what_becomes_of_them_is_told(console: Console) -> No
         assert page.hear("task.changed").items() >= {"id": other, "gone": True}.items()
 
 
+def test_a_list_that_is_asked_for_behind_a_subscription_is_as_new_as_what_that_tells(console: Console) -> None:
+    with console.sign_in("root2").live() as page:
+        number = page.ask("task.submit", command=["true"], hold=True)["id"]
+        asked = {"first": ("subscribe", {"ids": [number], "snapshot": "none"}), "second": ("task.list", {})}
+        for name, (verb, params) in asked.items():
+            page.socket.send(json.dumps({"jsonrpc": "2.0", "id": name, "method": verb, "params": params}))
+        answered: list[str] = []
+        while len(answered) < len(asked):
+            said = json.loads(page.socket.receive())
+            answered += [said["id"]] if said.get("id") in asked else []
+        assert answered == list(asked)
+        page.ask("task.remove", id=number)
+
+
 def test_a_refusal_has_code_key_and_values(console: Console) -> None:
     with console.sign_in("eve").live() as page:
         error = page.answer("task.submit", command="true")["error"]
