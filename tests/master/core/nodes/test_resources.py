@@ -15,6 +15,7 @@ from master.core.planning.scheduler import explain
 from master.core.tasks.attempt import Allocation, Part
 from master.core.tasks.request import demand_of
 from master.core.tasks.task import Task, Unstarted
+from wire.message import Message
 
 FACTS = Facts(boot_id="b", state_id="s", cpus=4, memory_mib=1, tmp_disk_mib=3)
 SEATS = Resource[Cluster](
@@ -166,7 +167,7 @@ def test_where_nobody_knows_how_much_there_is_the_reason_says_so_and_not_that_no
     assert said.keys() == RESOURCES.keys() - {"gpus"}, "GPUs are the registry's word"
     assert [name for name, told in said.items() if not told.startswith("nobody knows ")] == []
     node.facts = FACTS
-    assert str(RESOURCES["memory_mib"].told_short(node)) == "1 of 1 MiB of memory free"
+    assert RESOURCES["memory_mib"].told_short(node) == Message("memory_free", free=1, has=1)
 
 
 @pytest.mark.usefixtures("seats")

@@ -18,7 +18,7 @@ from tests.faults import said
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from tests.walks import some
 from wire.errors import ConflictError, ImpossibleError
-from wire.message import Message
+from wire.message import Message, ids
 
 TWO = (NodeSpec(name="a", gpu_models=("GPU",) * 8), NodeSpec(name="b", gpu_models=("GPU",) * 8))
 
@@ -42,6 +42,20 @@ def quota(core: Core, kind: str, name: str, **most: int) -> None:
         core.people.edit_group(name, [core.people.users[one] for one in group.members], [], said)
     else:
         core.edit_project(name, quota=said)
+
+
+def over(*obstacles: Message) -> Message:
+    """Return the reason of a task that waits for these quotas."""
+    return Message("over_quota", obstacles=obstacles)
+
+
+def tasks(*numbers: int) -> Message:
+    return Message("used_by_tasks", tasks=ids(numbers))
+
+
+def owners(**counts: int) -> Message:
+    by = tuple(Message("used_by_one", name=name, count=count) for name, count in counts.items())
+    return Message("used_by", owners=by, more=0)
 
 
 def end(core: Core, task: Task) -> None:
@@ -72,9 +86,9 @@ def test_beyond_a_quota_tasks_wait_and_go_on_when_one_ends() -> None:
     first, second, third = (submit(core, owner="ann", gpus=2) for _ in range(3))
     other = submit(core, owner="bob", gpus=2)
     assert running(core) == [first.id, second.id, other.id]
-    said = "waits for a quota: max_total_gpus of user ann is 4, and 4 GPUs are in use (tasks 1-2)"
-    assert core.reason(third) == said
-    assert core.why_it_waits(third) is not None
+    assert core.why_it_waits(third) == over(
+        Message("quota_reached", limit="max_total_gpus", kind="user", name="ann", most=4, used=4, by=tasks(1, 2))
+    )
     end(core, first)
     assert third.id in running(core)
 
@@ -95,12 +109,10 @@ def test_the_number_of_running_tasks_has_a_quota_too_for_one_and_for_all() -> No
     first, second = submit(core, owner="ann", cpus=1), submit(core, owner="ann", cpus=1)
     third, fourth = submit(core, owner="bob", cpus=1), submit(core, owner="cid", cpus=1)
     assert running(core) == [first.id, third.id]
-    assert core.reason(fourth) == ("waits for a quota: scheduler.max_running is 2, and 2 tasks run (ann 1, bob 1)")
-    told = [str(line) for line in core.wait(second).obstacles]
-    assert told == [
-        "max_running of user ann is 1, and 1 task runs (task 1)",
-        "scheduler.max_running is 2, and 2 tasks run (ann 1, bob 1)",
-    ]
+    anns = Message("runs_enough", kind="user", name="ann", most=1, used=1, by=tasks(1))
+    alls = Message("cluster_runs_enough", most=2, used=2, by=owners(ann=1, bob=1))
+    assert core.why_it_waits(fourth) == over(alls)
+    assert core.wait(second).obstacles == [anns, alls]
     core.tuning.set("scheduler.max_running", None, "chen", 1.0)
     assert running(core) == [first.id, third.id, fourth.id]
 
@@ -111,7 +123,9 @@ def test_members_share_the_quota_of_their_group_and_the_reason_says_who_uses_it(
     first, second = submit(core, owner="ann", gpus=3), submit(core, owner="bob", gpus=2)
     third = submit(core, owner="cid", gpus=2)
     assert running(core) == [first.id, third.id]
-    assert core.reason(second) == "waits for a quota: max_total_gpus of group nlp is 4, and 3 GPUs are in use (ann 3)"
+    assert core.why_it_waits(second) == over(
+        Message("quota_reached", limit="max_total_gpus", kind="group", name="nlp", most=4, used=3, by=owners(ann=3))
+    )
     core.people.edit_group("nlp", [core.people.find("bob")], [])
     assert second.id in running(core), "ann's tasks count for the group no more"
 
@@ -274,8 +288,8 @@ def test_gpus_held_by_name_have_a_quota_of_their_own_and_tasks_none_of_it() -> N
     assert running(core) == [first.id, ranged.id, task.id, within.id]
     assert len(ranged.allocation[0].gpus) == 1, "no more than the quota leaves"
     assert core.quotas.uses()["user", "ann"] == Use(gpus=7, running=2, manual=3)
-    held = "max_manual_gpus of user ann is 3, and 3 GPUs are allocated (tasks 1, 3)"
-    assert core.reason(second) == f"waits for a quota: {held}"
+    held = Message("allocated_enough", kind="user", name="ann", most=3, used=3, by=tasks(1, 3))
+    assert core.why_it_waits(second) == over(held)
     with pytest.raises(ConflictError):
         core.grow_allocation(ranged.id, 1)
     core.release_allocation(ranged.id, "ann", 1.0)
@@ -292,7 +306,8 @@ def test_an_allocation_is_no_task_that_runs() -> None:
     assert core.quotas.uses()["user", "ann"] == Use(gpus=2, running=1, manual=1)
     more, second = submit(core, owner="ann", gpus=1, name="y", is_allocation=True), submit(core, owner="ann", gpus=1)
     assert running(core) == [held.id, first.id, more.id], "where one runs already"
-    assert core.reason(second) == "waits for a quota: max_running of user ann is 1, and 1 task runs (task 2)"
+    held_by = Message("runs_enough", kind="user", name="ann", most=1, used=1, by=tasks(2))
+    assert core.why_it_waits(second) == over(held_by)
 
 
 OWNERS, PROJECTS, GROUPS = ("ann", "bob", "cid"), ("", "crawl", "other"), ("nlp", "vision")

@@ -195,7 +195,8 @@ def test_a_gpu_whose_last_task_has_just_ended_has_to_be_shown_free() -> None:
     holder = runs(core, gpus=1)
     ends(core, holder)
     task = waits(core)
-    assert ways(core, task) == ["GPUs that are closed on node a are free again"]
+    told = core.would_start(task, core.wait(task), NOW, lambda _: True)
+    assert list(told) == [Message("would_be_open", nodes=names(["a"]))]
     core.gpus_seen("a", [GpuReport(0, memory_total_mib=24_564, memory_used_mib=0)], NOW)
     assert starts(core, task)
 

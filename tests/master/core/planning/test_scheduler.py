@@ -107,7 +107,17 @@ def test_planning_without_a_node_that_is_ready_starts_nothing() -> None:
     assert plan(PlanInput(backlog, inventory), 1.0).starts == []
     inventory.nodes["a"].state = NodeState.UNREACHABLE
     inventory.nodes["a"].reason = "its cable is out"
-    assert str(explain(Demand("", request(gpus=1)), inventory)) == "no node is ready: a: unreachable (its cable is out)"
+    why = explain(Demand("", request(gpus=1)), inventory).message()
+    assert why == none_ready(unreachable(["a"], "its cable is out"))
+
+
+def none_ready(*obstacles: Message) -> Message:
+    return Message("no_node_ready", obstacles=obstacles)
+
+
+def unreachable(nodes: list[str], said: str) -> Message:
+    what = Message("link_because", state=NodeState.UNREACHABLE, said=said)
+    return Message("obstacle", nodes=names(nodes), what=what)
 
 
 def told_of(asked: Request, inventory: Inventory) -> list[str]:
@@ -150,7 +160,7 @@ def test_nodes_of_which_the_same_is_to_be_said_share_a_line() -> None:
     for node in inventory.nodes.values():
         node.state, node.reason = NodeState.UNREACHABLE, "no route to host"
     wait = explain(Demand("", request(gpus=1)), inventory)
-    assert str(wait) == "no node is ready: gpu[001-201]: unreachable (no route to host)"
+    assert wait.message() == none_ready(unreachable(list(inventory.nodes), "no route to host"))
     for number, node in enumerate(inventory.nodes.values(), 1):
         node.state = NodeState.ONLINE
         node.gpu_holders = {gpu: {number: None} for gpu in range(8)}
@@ -164,11 +174,12 @@ def test_an_address_in_what_is_said_keeps_nobody_apart() -> None:
     inventory = Inventory(tuple(NodeSpec(name=f"n{n}", address=f"lab@10.0.0.{n}:22") for n in range(1, 202)))
     for number, node in enumerate(inventory.nodes.values(), 1):
         node.state, node.reason = NodeState.UNREACHABLE, f"10.0.0.{number}:22 cannot be reached: is the machine on?"
-    told = str(explain(Demand("", request()), inventory))
-    assert told == "no node is ready: n[1-201]: unreachable (it cannot be reached: is the machine on?)"
+    away = unreachable(list(inventory.nodes), "it cannot be reached: is the machine on?")
+    assert explain(Demand("", request()), inventory).message() == none_ready(away)
     alone = inventory.nodes["n7"]
     alone.reason = "10.0.0.7:22 says nothing"
-    assert "n7: unreachable (10.0.0.7:22 says nothing)" in str(explain(Demand("", request()), inventory))
+    alone_told = unreachable(["n7"], "10.0.0.7:22 says nothing")
+    assert says(explain(Demand("", request()), inventory).message(), alone_told.key, **alone_told.args)
 
 
 def test_however_different_the_nodes_are_no_more_than_so_many_are_told() -> None:
