@@ -3,8 +3,8 @@
 Each message is one request, answer or notification of docs/wire.md, with two differences: the first message shows the
 key, and `subscribe` says of what (`stream`), for here one connection tells of tasks and nodes, and since when (`since`)
 where somebody was cut off: what is told has a number, `seq`. Calls go on side by side, but none begins before a
-subscription that was asked for earlier is in effect: a list that is asked for behind it misses nothing. A page that does
-not read is given up, as the master gives up who does not read from it.
+subscription that was asked for earlier is in effect: a list that is asked for behind it misses nothing. A page that
+does not read is given up, as the master gives up who does not read from it.
 """
 
 from __future__ import annotations
