@@ -21,6 +21,8 @@ _START_TLS = b"1.3.6.1.4.1.1466.20037"
 _VERSION = b"\x03"
 _MOST_ANSWER = 64 << 10
 _LONG_FORM, _MOST_LENGTH_BYTES = 0x80, 4
+_MOST_CODE_BYTES = 4
+"""Of a result code, which the log shows: the largest that is registered is 16654."""
 _SUCCESS = 0
 _WRONG = frozenset({19, 32, 48, 49, 50, 53})
 """The result codes for an unknown name, a wrong password, an account without a password or a closed one: constraint
@@ -141,7 +143,7 @@ def result_of(answer: bytes, number: int, reply: int) -> int:
     if operation[0] != reply or int.from_bytes(identity[1], "big") != number:
         raise LdapError("it answers something else than was asked")
     code = next(_elements(operation[1]), None)
-    if code is None or code[0] != _ENUMERATED or not code[1]:
+    if code is None or code[0] != _ENUMERATED or not 0 < len(code[1]) <= _MOST_CODE_BYTES:
         raise LdapError("its answer cannot be read")
     return int.from_bytes(code[1], "big")
 

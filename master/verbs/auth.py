@@ -132,18 +132,20 @@ async def _confirm(context: Context, name: str, password: str, user: User | None
     kept = "" if user is None else user.password
     try:
         checked = await context.master.passwords.check(password, kept or None)
-        is_right = checked.ok
-        if not is_right and (directory := context.master.directory) is not None:
+    except BaseException:  # nothing was compared, or nobody is left to learn of it
+        guesses.let_go(name, address, time.monotonic())
+        raise
+    is_right = checked.ok
+    if not is_right and (directory := context.master.directory) is not None:
+        try:
             # For a user with a password here the directory is asked, but not believed: without the question, the
             # shorter time would show who has a password here.
             is_right = await directory.check(name, password) and not kept
-    except DirectoryError:
-        # Counted: else nothing would bound the guesses at passwords that are kept here, and are looked at all the same.
-        guesses.failed(name, address, time.monotonic())
-        raise
-    except BaseException:
-        guesses.let_go(name, address, time.monotonic())
-        raise
+        except BaseException:
+            # Counted, whatever happened, and also where the caller has left: the guess at the password kept here is
+            # known to be wrong by now, and the directory may have been asked.
+            guesses.failed(name, address, time.monotonic())
+            raise
     now = people.named(name)
     is_same = now is not None and user is not None and now.id == user.id and now.password == user.password
     if not is_right or not is_same or now is None or now.is_owner_only:

@@ -226,6 +226,8 @@ def test_what_is_slipped_in_before_tls_begins_is_not_heard_behind_it(
     assert b"otter" not in b"".join(heard)
 
 
+LONG_CODE = ldap._message(1, ldap._element(0x78, ldap._element(10, b"\x7f" * 2000) + ldap._element(4, b"") * 2))
+"""More digits than Python writes."""
 OTHER = ldap._message(1, ldap._element(0x61, ldap._element(10, b"\0") + ldap._element(4, b"") * 2))
 
 
@@ -240,9 +242,11 @@ OTHER = ldap._message(1, ldap._element(0x61, ldap._element(10, b"\0") + ldap._el
         (YES[:-1], "it closed the connection"),
         (YES.replace(b"\2\1\1", b"\2\1\2"), "it answers something else than was asked"),
         (OTHER, "it answers something else than was asked"),
+        (LONG_CODE, "its answer cannot be read"),
     ],
-    ids=["nothing", "HTTP", "endless", "a length of five bytes", "no length", "cut off", "another one's", "of a bind"],
-)
+    ids=["nothing", "HTTP", "endless", "a length of five bytes", "no length", "cut off", "another one's", "of a bind",
+         "a long code"],
+)  # fmt: skip
 def test_what_is_no_answer_is_told_as_the_directorys_trouble(
     answer: bytes, why: str, ca: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
