@@ -74,6 +74,8 @@ class Page:
         self._unhooks: dict[str, Callable[[], object]] = {}
         """How the end of each feed is no longer the page's."""
         self._calls: set[asyncio.Task[None]] = set()
+        self._subscribing: asyncio.Task[None] | None = None
+        """The subscription that was asked for last; a later call waits until it is in effect, or refused."""
         self._room = asyncio.Semaphore(MOST_CALLS)
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -146,18 +148,21 @@ class Page:
                     self._refuse(None, ProtocolError(Message("bad_frame", said=str(error))))
                     continue
                 await self._room.acquire()
-                call = asyncio.create_task(self._answer(asked))
+                call = asyncio.create_task(self._answer(asked, self._subscribing))
                 self._calls.add(call)
                 call.add_done_callback(self._answered)
                 if asked.method == "subscribe":
-                    await asyncio.wait([call])
+                    self._subscribing = call
         self._end(1000)
 
     def _answered(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)
         self._room.release()
 
-    async def _answer(self, asked: _Asked) -> None:
+    async def _answer(self, asked: _Asked, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            # Waited for here, and not where the page is heard: what it sends is read on, so that its end is noticed.
+            await asyncio.wait([earlier])
         try:
             if asked.method == "subscribe":
                 await self._subscribe(asked)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.system.lab import Lab
 from tests.waiting import until
-from tests.web.console import PASSWORD, Console, talk
+from tests.web.console import PASSWORD, Browser, Console, talk
 
 
 def test_a_page_calls_verbs_and_is_told_of_tasks_and_nodes_over_one_connection(lab: Lab, console: Console) -> None:
@@ -58,6 +59,33 @@ def test_a_list_that_is_asked_for_behind_a_subscription_is_as_new_as_what_that_t
             answered += [said["id"]] if said.get("id") in asked else []
         assert answered == list(asked)
         page.ask("task.remove", id=number)
+
+
+def test_a_page_that_leaves_while_the_master_is_silent_takes_no_place_any_more(lab_of_one: Lab) -> None:
+    lab_of_one.start()
+    with lab_of_one.client() as owner:
+        owner.people.add("ann", password=PASSWORD)
+    assert lab_of_one.master is not None
+    with Console(lab_of_one, bounds={"shares.MOST_OPEN": 1}) as console:
+        browser = console.sign_in("ann")
+        try:
+            with browser.live() as page:
+                assert page.answer("subscribe", stream="weather")["error"]["data"]["code"] == "bad_request"
+                lab_of_one.master.send_signal(signal.SIGSTOP)
+                for number, verb in enumerate(("subscribe", "task.list", "subscribe")):
+                    page.socket.send(json.dumps({"jsonrpc": "2.0", "id": f"{number}", "method": verb, "params": {}}))
+            until("another page has the place of the one that left", lambda: is_let_in(browser))
+        finally:
+            lab_of_one.master.send_signal(signal.SIGCONT)
+
+
+def is_let_in(browser: Browser) -> bool:
+    """Whether a page is more than refused at once; the master is not asked."""
+    try:
+        with browser.live() as page:
+            return "error" in page.answer("subscribe", stream="weather")
+    except ConnectionClosed:  # with 1013: too many are open
+        return False
 
 
 def test_a_refusal_has_code_key_and_values(console: Console) -> None:
