@@ -104,8 +104,9 @@ def test_only_the_owner_releases_or_starts_what_somebody_else_said(tmp_path: Pat
     async def story() -> None:
         with pytest.MonkeyPatch.context() as patched:
             async with people(tmp_path, patched) as here:
-                here.master.place.run_as = lambda owner: owner
                 core = here.master.core
+                core.keep_apart(lambda owner: owner)
+                runs_as_owners(core, can_run_as=True)
                 wang = await here.user("wang")
                 boss = await here.user("boss", role="admin")
                 numbers = [(await wang.call("task.submit", command="true", hold=True))["id"] for _ in range(2)]
@@ -119,6 +120,22 @@ def test_only_the_owner_releases_or_starts_what_somebody_else_said(tmp_path: Pat
                 await here.owner.call("setting.set", name="scheduler.urgent", value="all")
                 await wang.call("task.start", id=numbers[1])
                 assert core.tasks[numbers[1]].said_by == ""
+
+    run(story())
+
+
+def test_where_no_node_runs_tasks_as_their_owners_an_admin_lets_a_claimed_task_wait(tmp_path: Path) -> None:
+    async def story() -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            async with people(tmp_path, patched) as here:
+                core = here.master.core
+                wang, boss = await here.user("wang"), await here.user("boss", role="admin")
+                core.keep_apart(lambda owner: owner)
+                runs_as_owners(core, can_run_as=False)
+                number = (await wang.call("task.submit", command="true", hold=True, gpus=0))["id"]
+                core.tasks[number].said_by = "lab"
+                assert (await boss.call("task.release", id=number))["state"] != "held"
+                assert core.tasks[number].said_by == "lab", "it is held once a node comes that runs it as wang"
 
     run(story())
 

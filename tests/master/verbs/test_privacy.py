@@ -15,6 +15,7 @@ import pytest
 
 from master.core.attempts.agent_messages import EncodedSample, as_sample
 from master.core.attempts.exits import Exit
+from master.core.nodes.facts import NodeState
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.tasks.attempt import Attempt
 from master.core.tasks.task import Task, TaskState
@@ -24,7 +25,7 @@ from master.ports.port_server import NODES, TASKS
 from master.verbs.task_rows import DEFAULTS
 from master.views.sight import HIDDEN, Sight
 from tests.cases import each_case
-from tests.master.in_process import DATA, InProcess, Peer, run
+from tests.master.in_process import DATA, FACTS, InProcess, Peer, run
 from tests.master.verbs.test_people import People, people
 from tests.waiting import settled
 from wire.message import Message
@@ -424,8 +425,9 @@ def test_where_a_task_runs_as_its_owner_nobody_else_says_what_it_does(tmp_path: 
 
 def test_what_an_admin_gives_to_somebody_does_nothing_with_his_rights_before_he_asks_for_it(tmp_path: Path) -> None:
     async def story(here: Lab) -> None:
-        here.master.place.run_as = lambda owner: owner
         admin, bob, task = await here.of("owner"), await here.of("bob"), here.master.core.tasks[3]
+        here.master.core.keep_apart(lambda owner: owner)
+        here.master.core.node_state("a", NodeState.ONLINE, None, msgspec.structs.replace(FACTS, can_run_as=True))
         for owner, said_by in (("bob", "ann"), ("ann", ""), ("mia", "ann"), ("bob", "ann")):
             await admin.call("task.edit", id=3, changes={"owner": owner})
             assert task.said_by == said_by
