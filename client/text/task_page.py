@@ -236,7 +236,7 @@ def _nodes(task: Task) -> list[str]:
     """`on each of 2 nodes of gpu[1-4]`."""
     if gpus_on := task.get("gpus_on"):
         each = [f"GPU {ids_in_short(gpus)} of {harmless(name)}" for name, gpus in gpus_on.items()]
-        return [f"on each of {counted(len(each), 'node')}: {' and '.join(each)}"]
+        return [each[0] if len(each) == 1 else f"on each of {len(each)} nodes: {' and '.join(each)}"]
     count, listed = task.get("nodes", 1), task.get("node_list") or []
     named = harmless(names_in_short(listed))
     if count > 1:

@@ -125,6 +125,7 @@ def test_a_task_page_says_whose_clocks_were_wrong() -> None:
         ({"node": "a"}, "1 GPU, node a"),
         ({"node_list": ["a", "b"]}, "1 GPU, on one of a, b"),
         ({"node_list": ["g1", "g2", "g3"], "nodes": 2, "exclude": ["x"]}, "on each of 2 nodes of g[1-3], not on x"),
+        ({"gpus_on": {"a": [0]}}, "1 GPU, GPU 0 of a"),
         ({"gpus_on": {"a": [0], "b": [3]}, "nodes": 2}, "1 GPU, on each of 2 nodes: GPU 0 of a and GPU 3 of b"),
     ],
 )
