@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
-import sys
+
+from wire.programs import end_at_interrupt, leave
 
 
 def main() -> int:
     """Load the command line and run it; its exit code, if the process does not end with it here."""
     gc.disable()  # the process lives for one answer: collecting costs more than the garbage
-    heard = signal.getsignal(signal.SIGINT)
-    if heard is signal.default_int_handler:  # whoever started us may want it ignored
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    is_heard = end_at_interrupt()
     from client.cli.main import main as run
     from client.cli.screen import interrupt
 
-    if heard is signal.default_int_handler:
+    if is_heard:
         interrupt.hear()
     code = run()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        return code  # which the interpreter tells in its own way
-    # It would take apart all that was loaded, object by object: a tenth of what a short command takes.
-    os._exit(code)
+    leave(code)
+    return code

@@ -120,7 +120,7 @@ def test_a_master_looks_for_no_garbage_while_it_loads_and_takes_nothing_apart_wh
         f"import gc, os, runpy, sys; sys.path.insert(0, {str(ROOT)!r}); "
         f"sys.argv = ['master', '--conf', {str(make_lab(nonsense=1))!r}]\nlooked = []\n"
         "gc.callbacks.append(lambda phase, _: looked.append(phase) if 'wire.errors' in sys.modules else None)\n"
-        "os._exit = lambda code: print(code, 'master.app' in sys.modules, looked)\n"
+        "os._exit = lambda code: sys.exit(print(code, 'master.app' in sys.modules, looked))\n"
         "runpy.run_module('master', run_name='__main__')"
     )
     said = subprocess.run([sys.executable, "-I", "-c", script], check=True, capture_output=True, text=True, timeout=60)
