@@ -164,6 +164,8 @@ class Core:
     checkpoint_seen = operation(Dispatch.checkpoint_seen)
     started = operation(Dispatch.started)
     exited = operation(Dispatch.exited)
+    was_started = operation(Dispatch.was_started)
+    is_unknown_attempt = operation(UnknownAttempts.is_listed)
     log_grows = operation(Dispatch.log_grows)
     clock_told = operation(Nodes.clock_told)
     clock_of = operation(Nodes.clock_of)

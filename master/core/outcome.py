@@ -75,6 +75,10 @@ class Pending:
             self.moves.append((task, task.state, task.state))
         self._touch(task)
 
+    def seen_anew(self, task: Task) -> None:
+        """People see something else of this task, and what is written down of it is as it was."""
+        self.moves.append((task, task.state, task.state))
+
     def _touch(self, task: Task) -> None:
         task.seq = self.seq
         self.tasks[task.id] = task
@@ -115,7 +119,9 @@ class Pending:
 
     def has_outcome(self) -> bool:
         """Has something happened that nobody has taken yet?"""
-        return bool(self.tasks or self._effects or self._nodes or self._answers or self._gone or self._pieces)
+        return bool(
+            self.tasks or self.moves or self._effects or self._nodes or self._answers or self._gone or self._pieces
+        )
 
     @property
     def has_many(self) -> bool:

@@ -18,6 +18,8 @@ from wire import agent as wire
 from wire.message import Message
 
 AGENT_CLOSED = Message("agent_closed")
+MOST_UNSENT = 32 << 20
+"""Where more bytes than this wait to be sent already, the agent reads nothing, and its connection ends."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,14 +62,16 @@ class Ending:
 
 
 class Connection:
-    """`hear` gets each line. `heard_at`: when the agent was last heard, in monotonic seconds. `is_ready`: the handshake
-    is done, and messages may go out. `rests`: what comes may be heard a moment later."""
+    """`hear` gets each line; `over` learns that it cannot go on. `heard_at`: when the agent was last heard, in
+    monotonic seconds. `is_ready`: the handshake is done, and messages may go out. `rests`: what comes may be heard a
+    moment later."""
 
     def __init__(
         self,
         transport: asyncio.Transport,
         engine: Engine,
         hear: Callable[[bytes], None],
+        over: Ending,
         *,
         turns: LoopTurns | None,
         heard_at: float,
@@ -76,6 +80,7 @@ class Connection:
         self.is_ready = self.rests = False
         self._transport = transport
         self._engine = engine
+        self._over = over
         self._turns = turns
         sock = transport.get_extra_info("socket")
         self._fd = -1 if sock is None else sock.fileno()
@@ -105,8 +110,16 @@ class Connection:
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if not self._is_closed:
+        if self._is_closed:
+            return
+        if self._transport.get_write_buffer_size() > MOST_UNSENT:
+            self._over.end(Message("agent_reads_nothing", mib=MOST_UNSENT >> 20))
+        else:
             self._transport.write(b"".join(out))
+
+    def charge(self, seconds: float) -> None:
+        """Take so many seconds from the agent's share of our time, besides the time that its message took."""
+        self._reader.charge(seconds)
 
     def feed(self, data: bytes) -> None:
         """Hear each line, those of a flood when others had their turn. Raises FrameError when a line outgrows the

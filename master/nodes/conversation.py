@@ -24,6 +24,11 @@ from wire.message import Message
 
 log = logging.getLogger("muster.link")
 
+REPEATED_S = 0.01
+"""Seconds of our time that each message costs its agent which repeats that an attempt runs, or tells of one of unknown
+origin. A few bytes may make us write a whole task, or all such attempts of the node, and show them to everybody. By the
+share of `pacing` we hear thirty of them a second for long."""
+
 
 class Conversation:
     """On one connection. `over` is told when it ends; `heard_at`: when the agent was last heard before, in
@@ -38,7 +43,9 @@ class Conversation:
         heard_at: float,
         asked_to_retire: str,
     ) -> None:
-        self.connection = Connection(transport, context.engine, self._hear, turns=context.turns, heard_at=heard_at)
+        self.connection = Connection(
+            transport, context.engine, self._hear, over, turns=context.turns, heard_at=heard_at
+        )
         self.heartbeat = Heartbeat(context, self.connection, over)
         self.handshake = Handshake(context, self.connection, self.heartbeat, over, asked_to_retire)
         self._context = context
@@ -92,11 +99,17 @@ class Conversation:
     def _started(self, line: bytes) -> None:
         started = agent_messages.as_started(line)
         failpoint.reach("started.received")
+        context = self._context
+        if context.engine.core.was_started(context.node, started.launch_id, started.pid, context.login):
+            self.connection.charge(REPEATED_S)
         self._context.reports.started(started, time.time())
 
     def _exited(self, line: bytes) -> None:
         ended = agent_messages.as_ended(line).exit()
         failpoint.reach("exit.received")
+        context = self._context
+        if context.engine.core.is_unknown_attempt(context.node, ended.launch_id, context.login):
+            self.connection.charge(REPEATED_S)
         self._context.reports.exited(ended, time.time())
 
 

@@ -32,6 +32,9 @@ log = logging.getLogger("muster.link")
 
 LEAVE_S = 5.0
 """A connection that is closed in peace has so long to let out what is still to be said."""
+MOST_AWAITED_PAUSE_S = 1.0
+"""An agent that dials in again and again, with short sessions, is talked to again after such a pause at most: each of
+its inventories may be megabytes. It waits longer by itself."""
 ALL_SAMPLES = wire.Sampling(gpus="auto", folders=[])
 
 
@@ -127,8 +130,9 @@ class Link:
             pause_s = backoff.failed(outage.patience)
             self._tell(outage, is_news=outage.why != told)
             told = outage.why
-            if not isinstance(self.driver, AwaitedDriver) or outage.patience == "long":
-                await self._pause(pause_s)
+            if isinstance(self.driver, AwaitedDriver) and outage.patience != "long":
+                pause_s = min(pause_s, MOST_AWAITED_PAUSE_S)
+            await self._pause(pause_s)
 
     async def _try(self) -> _Outage:
         try:

@@ -49,6 +49,10 @@ class PacedReader:
         if self._timer is None:  # else this was under way when reading was paused
             self._go_on()
 
+    def charge(self, seconds: float) -> None:
+        """Take so many seconds from the node's share, besides the time that its line took here."""
+        self._busy += seconds
+
     def close(self) -> None:
         """Read nothing more."""
         self._lines.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 LINKS: dict[str, str] = {
     # The end of a connection with an agent.
     "agent_closed": "the agent closed the connection",
+    "agent_reads_nothing": "the agent reads nothing: more than {mib} MiB wait to be sent to it",
     "agent_silent": "the agent said nothing for {seconds:.0f} s",
     "link_broke": "the connection broke: {said}",
     "agent_unreadable": "the agent sent something unreadable: {said}",

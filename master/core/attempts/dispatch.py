@@ -384,11 +384,11 @@ class Dispatch:
             self._task_table.changed(task)
 
     def log_grows(self, node: str, launch_id: str, size: int, limit: int, login: str = OWN) -> None:
-        """The log of an attempt is near its limit; nothing where there is none."""
+        """The log of an attempt is near its limit; nothing where there is none. It is shown, and not written down."""
         task = self.find(node, launch_id, login) if limit else None
         if task is not None and self.large_logs.get(task.id) != (launch_id, size, limit):
             self.large_logs[task.id] = (launch_id, size, limit)
-            self._task_table.changed(task)
+            self._pending.seen_anew(task)
 
     def log_warning(self, task: Task) -> Message | None:
         """Return the warning about a log that is near its limit."""
@@ -397,6 +397,15 @@ class Dispatch:
             return None
         _, size, limit = large
         return Message("large_log", size=size, limit=limit)
+
+    def was_started(self, node: str, launch_id: str, pid: int, login: str = OWN) -> bool:
+        """Tell whether it is known that this attempt runs, so that no agent needs to say it; one of unknown origin is
+        told of in an inventory. `pid`: the process that the agent now names, 0 where it names none."""
+        task = self.find(node, launch_id, login)
+        part = None if task is None else sent_as(task.allocation, launch_id)
+        if task is None or part is None:
+            return self._unknown.is_listed(node, launch_id, login)
+        return not allows(Event.STARTED, task.state) and bool(part.pid or not pid)
 
     def exited(self, node: str, exit_: Exit, now: float, login: str = OWN) -> None:
         """The attempt is over and its tree is dead. An unknown one is only acknowledged."""

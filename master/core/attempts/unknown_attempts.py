@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from master.core.attempts.agent_messages import brief
 from master.core.attempts.exits import Seen
 from master.core.effects import Kill
 from master.core.nodes.accounts import OWN
@@ -107,6 +108,10 @@ class UnknownAttempts:
             accounts = tuple(one.account or '""' for one in found)  # as --account takes it
             raise ConflictError(Message("unknown_is_several", launch=launch_id, node=name, accounts=accounts))
         return found[0]
+
+    def is_listed(self, name: str, launch_id: str, login: str = OWN) -> bool:
+        """Tell whether it is one of them, as the agent of this account says."""
+        return (login, launch_id) in self._of.get(name, {})
 
     def show(self) -> None:
         """Let every node hold what it should: some may have come, and some gone."""
@@ -283,7 +288,7 @@ def _as_told(node: Node, seen: Seen, known: UnknownAttempt | None, now: float, l
         pid=seen.pid,
         pid_start=seen.pid_start,
         run_as=seen.run_as if login == OWN else "",  # the agent of a user's account becomes nobody else
-        log_path=seen.log_path or seen.log,
+        log_path=brief(seen.log_path or seen.log),  # all of a node are written anew when one of them changes
         name=seen.name,
         gpus=known.gpus if gpus is None and known is not None else gpus,
         ended_by="" if known is None else known.ended_by,

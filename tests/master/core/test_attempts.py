@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 import pytest
 
@@ -160,19 +158,41 @@ def test_what_is_told_of_a_running_attempt_is_written_down_once() -> None:
     core.plan(0.0)
     launch_id = task.allocation[0].launch_id
     core.started("a", launch_id, 2.0, 2.0)
-    told: list[Callable[[], object]] = [
-        lambda: core.started("a", launch_id, 2.0, 2.0, pid=7, pid_start=8),
-        lambda: core.log_grows("a", launch_id, 80, 100),
-        lambda: core.log_grows("a", launch_id, 90, 100),
-    ]
-    for news in told:
-        core.take_outcome()
-        news()
-        assert changed_tasks(core) == [task.id]
-        news()
-        assert changed_tasks(core) == []
+    core.take_outcome()
+    for written in ([task.id], []):
+        core.started("a", launch_id, 2.0, 2.0, pid=7, pid_start=8)
+        assert changed_tasks(core) == written
     core.started("a", launch_id, 2.0, 2.0, pid=9, pid_start=9)
     assert (task.allocation[0].pid, changed_tasks(core)) == (7, []), "an attempt is one process"
+
+
+def test_that_a_log_is_near_its_limit_is_shown_and_not_written_down() -> None:
+    core = core_with()
+    task = submit(core, gpus=1)
+    core.plan(0.0)
+    launch_id = task.allocation[0].launch_id
+    core.started("a", launch_id, 2.0, 2.0)
+    core.take_outcome()
+    for size in (80, 90):
+        core.log_grows("a", launch_id, size, 100)
+        outcome = core.take_outcome()
+        assert outcome is not None
+        assert (outcome.moves, bool(outcome.change)) == ([(task, task.state, task.state)], False)
+        core.log_grows("a", launch_id, size, 100)
+        assert core.take_outcome() is None
+
+
+def test_what_an_agent_need_not_say_again_is_known_as_such() -> None:
+    core = core_with()
+    task, other = submit(core, gpus=1), submit(core, gpus=1)
+    core.plan(0.0)
+    first, second = (one.allocation[0].launch_id for one in (task, other))
+    assert not core.was_started("a", first, 7)
+    core.started("a", first, 2.0, 2.0, pid=7, pid_start=8)
+    assert [core.was_started("a", first, pid) for pid in (0, 7, 9)] == [True] * 3
+    assert not core.was_started("b", first, 7), "that is not its node"
+    core.started("a", second, 2.0, 2.0)
+    assert [core.was_started("a", second, pid) for pid in (0, 7)] == [True, False], "its process is not known yet"
 
 
 def test_of_a_log_that_is_near_its_limit_nothing_is_kept_after_the_end() -> None:

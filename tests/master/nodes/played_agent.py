@@ -48,6 +48,8 @@ class Agent:
         self.tries = 0
         self.sessions: asyncio.Queue[Conversation] = asyncio.Queue()
         self.all: list[Conversation] = []
+        self.transports: list[asyncio.Transport] = []
+        """The master's ends."""
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         self.tries += 1
@@ -55,7 +57,8 @@ class Agent:
             await self.trying.wait()
         if self.refusal is not None:
             raise CannotConnectError(Message("link_said", said=self.refusal), self.patience)
-        await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
+        made = await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
+        self.transports.append(made[0])
 
     async def close(self) -> None:
         """The conversations are closed at the end of the test."""
@@ -118,11 +121,11 @@ class Turns:
 class Linked:
     """A master in this process with a link to a played agent."""
 
-    def __init__(self, folder: Path, hooks: Hooks = Hooks()) -> None:  # noqa: B008  (frozen)
+    def __init__(self, folder: Path, hooks: Hooks = Hooks(), agent: Agent | None = None) -> None:  # noqa: B008  (frozen)
         self.hooks = hooks
         self.turns = Turns()
         self.master = InProcess(folder)
-        self.agent = Agent(folder)
+        self.agent = agent or Agent(folder)
 
     async def __aenter__(self) -> Self:
         await self.master.__aenter__()

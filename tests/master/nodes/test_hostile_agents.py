@@ -14,11 +14,14 @@ from master.core.attempts import agent_messages
 from master.core.nodes.inventory import NodeState
 from master.core.tasks.task import TaskState
 from master.durable import history
+from master.nodes import connection, link
+from master.nodes.backoff import BACKOFF_S
 from master.ports.port_server import NODES
 from tests.master.in_process import run
-from tests.master.nodes.played_agent import WELCOME, Conversation, Linked
+from tests.master.nodes.played_agent import WELCOME, Agent, Conversation, Linked
 from tests.waiting import settled
 from wire.framing import encode
+from wire.message import Message
 
 HUGE = "1" + "0" * 400
 HOSTILE = {
@@ -219,3 +222,83 @@ def test_the_limits_leave_room_for_what_machines_are() -> None:
     line = encode({"op": "sample", "at": 1.0, "gpus": gpus, "network": network, "cpu_percents": [99.9] * 1024})
     assert len(line) < agent_messages.SAMPLE_BYTES
     assert agent_messages.as_sample(line).gpus[15].processes[39].launch_id == process["launch_id"]
+
+
+def test_an_agent_that_reads_nothing_is_given_up_before_it_fills_our_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MOST_UNSENT", 1 << 20)
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            [transport] = here.agent.transports
+            most = 0
+            while here.node.state is NodeState.ONLINE:
+                for number in range(100):
+                    agent.say("exit", launch_id=f"{number:0200}", cause="exited", at=1.0)
+                await asyncio.sleep(0.001)
+                most = max(most, transport.get_write_buffer_size())
+            assert here.node.reason == str(Message("agent_reads_nothing", mib=1))
+            assert most < 2 << 20
+
+    run(story())
+
+
+@pytest.mark.parametrize("keys", [{"log_limit": 1}, {"paused": True}])
+def test_an_agent_that_tells_of_a_running_task_without_end_is_read_no_faster_than_it_may_be_written(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            await (await here.master.peer()).call("task.submit", command="true", gpus=1)
+            task = here.master.core.tasks[1]
+            await settled(lambda: task.allocation)
+            [transport] = here.agent.transports
+            told = {"launch_id": task.allocation[0].launch_id, "at": 1.0, "pid": 7}
+            agent.say("started", **told)
+            await settled(lambda: task.state is TaskState.RUNNING)
+            heard = 0
+            while transport.is_reading() and heard < 200:
+                agent.say("started", **told, **keys, log_bytes=heard)
+                heard += 1
+                await asyncio.sleep(0.001)
+            assert heard < 200
+
+    run(story())
+
+
+class Returning(Agent):
+    """One that dials in."""
+
+    def away(self, _heard_at: float) -> NodeState:
+        return NodeState.CONNECTING
+
+    def look_at_token(self) -> None: ...
+
+
+def test_an_agent_that_dials_in_again_and_again_is_not_always_talked_to_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BACKOFF_S, "short", (1000.0, 1000.0))
+    monkeypatch.setattr(link, "MOST_AWAITED_PAUSE_S", 1000.0)
+
+    async def story() -> None:
+        async with Linked(tmp_path, agent=Returning(tmp_path)) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            agent.writer.close()
+            await settled(lambda: here.node.state is NodeState.CONNECTING)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert here.agent.tries == 1
+            here.link.wake()
+            await (await here.session()).shake_hands()
+
+    run(story())
