@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from client.answers import clear_errors
 from client.caller import new_request_id
+from wire.numbers import whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ class Allocations:
         return resized
 
     def _id(self, name: str | int) -> int:
-        if isinstance(name, int) or name.isdecimal():
-            return int(name)
+        number = name if isinstance(name, int) else whole_number(name)
+        if number is not None:
+            return number
         for one in self.list():
             if one["name"] == name:
                 return one["id"]

@@ -6,6 +6,8 @@ task that gets the same name meanwhile, and another user's task of that name, ar
 
 from __future__ import annotations
 
+from wire.numbers import whole_number
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 _OF_IDS = frozenset("-,/.")
 _MOST_LOOKED_AT = 200
 """So many ended tasks, the newest ones, are looked at for what to say of a name that no active task has."""
-_LARGEST = 1 << 63
 
 
 def is_ids(text: str) -> bool:
@@ -36,8 +37,9 @@ def find_id(client: Asked, said: int | str) -> int:
     if not isinstance(said, str):
         return said
     if is_ids(said):
-        if said.isascii() and said.isdigit() and 0 < int(said) < _LARGEST:
-            return int(said)
+        number = whole_number(said)
+        if number:
+            return number
         from wire.errors import BadRequestError
 
         raise BadRequestError(f"{said!r} is not the id of one task")

@@ -22,6 +22,7 @@ from urllib3.exceptions import HTTPError
 from monitor.influx_errors import DeniedError, InfluxError, MissingError, RefusedError, UnavailableError
 from monitor.influx_settings import Settings
 from monitor.influx_writer import Server
+from wire.numbers import whole_number
 
 TIMEOUT_MS = 10_000
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
@@ -153,8 +154,9 @@ def _told(error: ApiException) -> InfluxError:
 
 def _seconds(retry_after: str) -> float:
     """`Retry-After`: a number of seconds, or a date."""
-    if retry_after.isdigit():
-        return float(retry_after)
+    seconds = whole_number(retry_after)
+    if seconds is not None:
+        return float(seconds)
     try:
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
     except ValueError:

@@ -29,7 +29,7 @@ PURE = (
 PURE_MAY_IMPORT = {
     "__future__", "abc", "array", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "functools",
     "heapq", "itertools", "json", "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent",
-    "wire.errors", "wire.message", "wire.pattern", "wire.ranges",
+    "wire.errors", "wire.message", "wire.numbers", "wire.pattern", "wire.ranges",
 }  # fmt: skip
 NODE_FILES = ("monitor/agent", "wire/account.py", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}

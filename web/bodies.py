@@ -13,6 +13,7 @@ from web import shares
 from wire.client import MAX_FRAME
 from wire.errors import BadRequestError
 from wire.message import Message
+from wire.numbers import whole_number
 
 MOST_JSON = MAX_FRAME - 4096
 """As much as the master takes, with what stands around it."""
@@ -45,7 +46,7 @@ async def read(request: Request, most: int) -> bytes:
     """The whole body, which is kept until the request is over. Raises BadRequestError for more than `most` bytes, and
     LimitError if too much is kept for this user."""
     said = request.headers.get("content-length", "")
-    if said.isdecimal() and int(said) > most:
+    if (whole_number(said) or 0) > most:
         raise BadRequestError(Message("body_too_large", most=most))
     data = bytearray()
     async for piece in pieces(request):

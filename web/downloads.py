@@ -18,6 +18,7 @@ from web.callers import Shown
 from web.hall import Hall
 from wire.errors import BadRequestError, NotFoundError
 from wire.message import Message
+from wire.numbers import whole_number
 
 PIECE = 1 << 20
 WAIT_S = 25.0
@@ -85,7 +86,7 @@ def tag_of(mtime_ns: int, size: int) -> str:
 async def log(request: Request, hall: Hall, shown: Shown, task: int) -> Response:
     """The log of a task; with `follow=1` all that is added to it until it has ended."""
     query = request.query_params
-    about = {"id": task, "rank": int(query["rank"]) if query.get("rank", "").isdecimal() else 0}
+    about = {"id": task, "rank": whole_number(query.get("rank", "")) or 0}
 
     read = _log_read(hall, shown, about)
     first = await read(0, 0)

@@ -22,10 +22,10 @@ from web.callers import Shown
 from web.settings import Settings
 from web.upstream import Upstream
 from wire.errors import MusterError
+from wire.numbers import whole_number
 
 RECENT_BYTES = 1 << 20
 """Bytes of recent news that each feed keeps, for clients that return."""
-_DIGITS = 19
 LINGER_S = 30.0
 """Seconds that a feed without clients continues, for clients that return."""
 
@@ -111,8 +111,8 @@ class _Feed:
     def since(self, who: object, hear: Hear, last: str) -> list[News] | None:
         """Return the news after this number; `hear` is called with later ones. None if they are no longer known."""
         epoch, _, number = last.partition("-")
-        is_ours = epoch == self._epoch and number.isascii() and number.isdecimal() and len(number) < _DIGITS
-        missed = self._after(int(number)) if is_ours else None
+        seq = whole_number(number) if epoch == self._epoch else None
+        missed = None if seq is None else self._after(seq)
         if missed is not None:
             self.hearers[who] = hear
         return missed

@@ -19,6 +19,7 @@ from web.callers import Shown
 from web.hall import Hall
 from wire.errors import BadRequestError, ConflictError
 from wire.message import Message
+from wire.numbers import whole_number
 
 MOST = 8 << 20
 """Bytes of a request, unless it says beforehand how long it is."""
@@ -59,16 +60,16 @@ class Uploads:
         return await self._done(shown, path, entry, there)
 
     async def _whole(self, request: Request, shown: Shown, path: str, *, overwrite: bool) -> msgspec.Raw:
-        said = request.headers.get("content-length", "")
-        if not said.isdecimal() or int(said) <= MOST:
+        size = whole_number(request.headers.get("content-length", ""))
+        if size is None or size <= MOST:
             content = await bodies.read(request, MOST)
             params = {"path": path, "content": content, "overwrite": overwrite}
             await self._hall.callers.call(shown, "file.write", params)
             return await self._hall.callers.call(shown, "file.stat", {"path": path})
-        begun = await self._begin(shown, path, int(said), None, overwrite=overwrite)
+        begun = await self._begin(shown, path, size, None, overwrite=overwrite)
         received = await self._take(request, shown, path, begun, 0)
-        if received != int(said):
-            raise BadRequestError(Message("body_too_short", said=int(said), came=received))
+        if received != size:
+            raise BadRequestError(Message("body_too_short", said=size, came=received))
         return await self._commit(shown, path, begun.upload, received, overwrite=overwrite)
 
     async def _part(

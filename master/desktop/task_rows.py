@@ -13,6 +13,7 @@ from typing import Any
 from master.core.tasks.task import QUEUED, Task, TaskState
 from master.views.sight import Depth, at_depth
 from wire.errors import BadRequestError
+from wire.numbers import whole_number
 
 ANY_NODE = "<默认>"
 NO_TASK = "(无)"
@@ -66,9 +67,10 @@ def id_text(task_id: int) -> str:
 def read_id(value: Any) -> int:
     """The id that the client sent. Raises BadRequestError."""
     text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
-    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID and int(text) > 0):
+    number = whole_number(text, _LONGEST_ID)
+    if not number:
         raise BadRequestError(f"{str(value)[:40]!r} is not the id of a task; wait until the table is shown anew")
-    return int(text)
+    return number
 
 
 def path_text(folder: str, home: str) -> str:

@@ -14,6 +14,7 @@ from master.verbs.call import Calls
 from master.verbs.convert import convert
 from master.verbs.submit import Submit
 from wire.errors import BadRequestError, ConflictError
+from wire.numbers import whole_number
 
 _OTHERWISE = {"after", "gpus", "gpu_ids"}
 _COPIED = tuple(sorted(set(Submit.__struct_fields__) & set(Task.__struct_fields__) - _OTHERWISE))
@@ -133,10 +134,10 @@ def _changes(calls: Calls, task: Task, form: Form) -> dict[str, Any]:
 
 
 def _count(value: str | int) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= 6):  # noqa: PLR2004
+    number = None if isinstance(value, bool) else whole_number(str(value).strip(), len("999999"))
+    if number is None:
         raise BadRequestError(f"need_gpus: {str(value)[:40]!r} is not a number of GPUs; 0 means none")
-    return int(text)
+    return number
 
 
 def _text(mode: str, _info: Any, text: str) -> Reply:

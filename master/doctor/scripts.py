@@ -186,7 +186,7 @@ def answer_of(probed: Probed, kind: type[T]) -> T | None:
         if line.startswith(MARK):
             try:
                 return msgspec.json.decode(line[len(MARK) :], type=kind)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 return None
     return None
 

@@ -18,6 +18,7 @@ from master.core.tasks.attempt import Part
 from master.core.tasks.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Task, TaskState, give_reason
 from master.edited_files.mismatch import describe
 from wire.message import Message
+from wire.numbers import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -220,26 +221,23 @@ def _is_nothing(value: int | str | None) -> bool:
 
 def _task_id(value: int | str | None, key: str) -> int:
     text = str(value).strip()
-    if not _is_number(text, digits=14) or int(text) < FIRST_FOREIGN_ID:
+    number = whole_number(text, 14)
+    if number is None or number < FIRST_FOREIGN_ID:
         raise NotLegacyError(f"`{key}` is {value!r}, not a number of 14 digits")
-    return int(text)
+    return number
 
 
 def _count(value: int | str) -> int:
     text = str(value).strip() or "0"
-    if not _is_number(text, digits=4):
+    number = whole_number(text, 4)
+    if number is None:
         raise NotLegacyError(f"`need_gpus` is {value!r}, not a count")
-    return int(text)
+    return number
 
 
 def _indices(value: Any) -> list[int]:
     """The GPUs that the entry names. A later addition of the old system and only shown: an odd one is no mistake."""
     if not isinstance(value, list):
         return []
-    texts = [str(item) for item in value]
-    return [int(text) for text in texts] if all(_is_number(text, digits=4) for text in texts) else []
-
-
-def _is_number(text: str, *, digits: int) -> bool:
-    """Whether it is a natural number, written with at most so many ASCII digits."""
-    return text.isascii() and text.isdigit() and len(text) <= digits
+    numbers = [whole_number(str(item), 4) for item in value]
+    return [number for number in numbers if number is not None] if None not in numbers else []

@@ -172,7 +172,7 @@ def _marked(output: str) -> dict[str, Any] | None:
         if line.startswith(MARK):
             try:
                 value = json.loads(line[len(MARK) :])
-            except ValueError:
+            except (ValueError, RecursionError):
                 return None
             return value if isinstance(value, dict) else None
     return None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from master.core.attempts.preflight import HEAD, Finding, Lack, Want
+from wire.numbers import whole_number
 
 SCRIPT = f"""
 n=0
@@ -63,8 +64,9 @@ def read_answer(wants: Sequence[Want], output: str) -> list[Finding] | None:
     for line in lines:
         number, _, said = line.partition(" ")
         lack, _, detail = said.partition(" ")
-        if number.isdecimal() and lack in set(Lack):
-            told[int(number)] = Lack(lack), detail
+        which = whole_number(number)
+        if which is not None and lack in set(Lack):
+            told[which] = Lack(lack), detail
     found, at = [], 0
     for want in wants:
         count = len(want.paths) or 1

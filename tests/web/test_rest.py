@@ -259,6 +259,13 @@ def test_a_ticket_downloads_once_and_from_nowhere_else(console: Console, tokens:
         assert browser.http.post("/tickets", json={"path": path}).json()["key"] == "no_ticket_for"
 
 
+def test_a_number_that_is_none_is_no_defect_of_ours(admin: httpx.Client) -> None:
+    number = submit(admin, hold=True)
+    assert admin.get(f"tasks/{number}/log", params={"rank": "9" * 5000}).status_code < 500
+    assert admin.get(f"tasks/{'9' * 5000}").status_code < 500
+    admin.delete(f"tasks/{number}")
+
+
 def test_what_changes_is_followed_by_a_script_and_who_comes_again_misses_nothing(admin: httpx.Client) -> None:
     with admin.stream("GET", "events", params={"stream": "tasks"}) as following:
         events = read_events(following)

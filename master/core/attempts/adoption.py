@@ -20,6 +20,7 @@ from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import Event, allows
 from wire.errors import ConflictError
 from wire.message import Message, ids
+from wire.numbers import whole_number
 
 COMMAND = ["(command unknown)"]
 """The command of a task whose command nobody knows; no program has this name."""
@@ -156,8 +157,8 @@ class Adoption:
 
 def _number(one: UnknownAttempt) -> int:
     """Which attempt of its task it is, as its launch id says."""
-    number = one.launch_id.partition(".")[2].partition(".")[0]
-    return int(number) if number.isascii() and number.isdigit() and 0 < len(number) <= len("999999") else 1
+    number = whole_number(one.launch_id.partition(".")[2].partition(".")[0], len("999999"))
+    return 1 if number is None else number
 
 
 def _log(one: UnknownAttempt, folder: str) -> str:

@@ -17,6 +17,7 @@ from master.core.outcome import Pending
 from master.core.tasks.attempt import Attempt, Part, sent_as
 from master.core.tasks.task_table import TaskTable
 from wire.message import Message
+from wire.numbers import whole_number
 
 REMNANTS = "remnants"
 """The kind of the cordon."""
@@ -93,8 +94,7 @@ class OrphanedAttempts:
 
 def _task_of(launch_id: str) -> int:
     """The id of the task whose attempt may have this launch id; 0 if none can."""
-    number = launch_id.partition(".")[0]
-    return int(number) if number.isascii() and number.isdecimal() and len(number) <= LONGEST_ID else 0
+    return whole_number(launch_id.partition(".")[0], LONGEST_ID) or 0
 
 
 def _was_given_up(attempt: Attempt) -> bool:

@@ -26,6 +26,7 @@ from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import Event, allows
 from wire.errors import ConflictError, NotFoundError
 from wire.message import Message
+from wire.numbers import whole_number
 
 PIECE = "unknown_attempts:"
 """With the name of a node: the piece of the state that tells of those there."""
@@ -36,8 +37,7 @@ UNKNOWN = "unknown_attempts"
 KEPT = 256
 """So many are listed of a node; one that says it has more takes nothing new."""
 MOST_GPUS = 1024
-DIGITS = 18
-"""Limits of a number of digits and of GPUs, because reports of a node go into the journal."""
+"""A limit, because reports of a node go into the journal."""
 
 
 class UnknownAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -274,8 +274,7 @@ def may_be_of(node: Node, one: UnknownAttempt, task: Task) -> bool:
 
 def task_of(launch_id: str) -> int | None:
     """The id of the task for which a launch id was made, as it says itself; None where it says none."""
-    number = launch_id.partition(".")[0]
-    return int(number) if _is_number(number) else None
+    return whole_number(launch_id.partition(".")[0])
 
 
 def _as_told(node: Node, seen: Seen, known: UnknownAttempt | None, now: float, login: str) -> UnknownAttempt:
@@ -302,10 +301,7 @@ def gpus_of(node: Node, visible: str | None) -> tuple[int, ...] | None:
         return None
     numbers = {report.uuid: gpu for gpu, report in node.watch.newest.items() if report.uuid}
     words = [word for word in visible.split(",") if word]
-    found = {int(word) if _is_number(word) else numbers.get(word) for word in words}
+    by_number = {word: whole_number(word) for word in words}
+    found = {numbers.get(word) if number is None else number for word, number in by_number.items()}
     known = {gpu for gpu in found if gpu is not None}
     return tuple(sorted(known)) if known == found and len(known) <= MOST_GPUS else None
-
-
-def _is_number(word: str) -> bool:
-    return word.isascii() and word.isdigit() and len(word) <= DIGITS

@@ -24,6 +24,7 @@ from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import State
 from wire.errors import ConflictError, ForbiddenError, ImpossibleError, NotFoundError
 from wire.message import Message, ids
+from wire.numbers import whole_number
 
 EndAttempt = Callable[[Task, AskedEnd], None]
 """Has an attempt ended by its nodes, and writes down why."""
@@ -105,8 +106,8 @@ class Allocations:
         """One that is not over, by its name or id, of an owner of whom one `knows` such things. Raises NotFoundError,
         ConflictError."""
         number = self._names.get(which) if isinstance(which, str) else which
-        if number is None and isinstance(which, str) and which.isdecimal():
-            number = int(which)
+        if number is None and isinstance(which, str):
+            number = whole_number(which)
         task = None if number is None else self._task_table.tasks.get(number)
         if task is None or not task.is_allocation or not knows(task.owner):
             raise NotFoundError(Message("no_allocation", name=which))

@@ -26,6 +26,7 @@ from master.nodes.registry import COMMENT, NodeConfig, entries_of, parse_registr
 from wire.errors import ConfigError
 from wire.file_fault import fault
 from wire.message import Message
+from wire.numbers import whole_number
 from wire.regular_file import read_regular
 
 ASIDE = "_old"
@@ -250,8 +251,7 @@ def _respelt(entry: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _number(value: Any) -> int | None:
     """The number that a text holds; None for anything else."""
-    text = value.strip() if isinstance(value, str) else ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None  # noqa: PLR2004
+    return whole_number(value.strip(), 10) if isinstance(value, str) else None
 
 
 def _ports(value: dict[str, Any]) -> list[tuple[str, Any]]:

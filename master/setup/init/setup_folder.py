@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from wire.errors import ConflictError
 from wire.file_fault import fault
 from wire.message import Message
+from wire.numbers import whole_number
 
 CONF = "conf.json"
 REGISTRY = "gpu_slaver_info.json"
@@ -132,7 +133,7 @@ def probe_gpus(timeout_s: float = PROBE_TIMEOUT_S) -> list[tuple[str, int]]:
 
 def _gpu(line: str) -> tuple[str, int]:
     model, _, memory = line.rpartition(",")
-    return model.strip() or line.strip(), int(memory) if memory.strip().isdigit() else 0
+    return model.strip() or line.strip(), whole_number(memory.strip()) or 0
 
 
 def _beside(path: Path) -> Path:

@@ -199,6 +199,7 @@ def test_an_answer_of_a_node_says_which_are_missing_and_a_torn_one_says_nothing(
     ]
     assert read_answer(wants, "hello\n7 absent\n2 nonsense\nend\n") == []
     assert read_answer(wants, "0 absent\n1 abs") is None
+    assert read_answer(wants, f"{'9' * 5000} absent\n٣ absent\nend\n") == [], "no number of a place"
     in_env = [Want("beside", "go.sh", ("/w/go.sh", "/e/bin/go.sh"))]
     assert question(in_env)[4:] == ["beside", "/w/go.sh", "file", "/e/bin/go.sh"]
     assert read_answer(in_env, "0 beside\nend\n") == []

@@ -140,6 +140,13 @@ def test_a_task_is_no_allocation_to_be_within() -> None:
         submit(core, gpus=1, within=plain.id)
 
 
+def test_digits_that_no_id_has_name_no_allocation() -> None:
+    core = core_with(FOUR)
+    for which in ("9" * 5000, "٣"):
+        with pytest.raises(NotFoundError):
+            core.allocations.find(which)
+
+
 def test_a_name_is_one_allocations_until_it_is_over() -> None:
     core = core_with(FOUR)
     first = allocated(core)
