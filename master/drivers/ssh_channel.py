@@ -251,6 +251,7 @@ class Pipe:
         with self._changed:
             if not self._ended:
                 self._ended = True
+                self._unsent.clear()  # nobody takes it any more, and it may be megabytes
                 self._broken = self._how_broken()  # now: our thread closes the connection whatever the reason
                 if self._deliver is not None:
                     self._deliver(b"")
@@ -366,4 +367,5 @@ class ChannelTransport(asyncio.Transport):
     def _tell_lost(self, error: Exception | None) -> None:
         if not self._lost:
             self._lost = True
+            self._held.clear()
             self._protocol.connection_lost(error)

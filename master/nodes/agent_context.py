@@ -15,6 +15,7 @@ from master.core.nodes.inventory import Facts, Node
 from master.engine.engine import Engine
 from master.nodes.connection import LoopTurns
 from master.nodes.driver import Driver
+from master.nodes.pacing import Pace
 from master.nodes.questions import Questions
 from wire import agent as wire
 from wire.message import Message
@@ -48,7 +49,8 @@ class Hooks(msgspec.Struct, frozen=True):
 
 class AgentContext(msgspec.Struct, frozen=True):
     """The agent of an account (`login`) on a node. `tried`: the conversation is under way, or the last try to begin it
-    has failed. `turns`: the loop, where it can be told that nothing urgent is awaited."""
+    has failed. `pace`: its share of our time, perhaps with other agents. `turns`: the loop, where it can be told that
+    nothing urgent is awaited."""
 
     node: str
     login: str
@@ -61,6 +63,7 @@ class AgentContext(msgspec.Struct, frozen=True):
     questions: Questions
     hooks: Hooks
     tried: asyncio.Event
+    pace: Pace
     turns: LoopTurns | None
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from master.engine.engine import Engine
-from master.nodes.pacing import PacedReader
+from master.nodes.pacing import Pace, PacedReader
 from wire import agent as wire
 from wire.message import Message
 
@@ -73,6 +73,7 @@ class Connection:
         hear: Callable[[bytes], None],
         over: Ending,
         *,
+        pace: Pace,
         turns: LoopTurns | None,
         heard_at: float,
     ) -> None:
@@ -84,7 +85,8 @@ class Connection:
         self._turns = turns
         sock = transport.get_extra_info("socket")
         self._fd = -1 if sock is None else sock.fileno()
-        self._reader = PacedReader(transport, hear, wire.MAX_FRAME)
+        self._pace = pace
+        self._reader = PacedReader(transport, hear, wire.MAX_FRAME, pace=pace)
         self._out: list[bytes] = []
         self._is_closed = self._has_asked = False
         """`_has_asked`: anything but a ping was sent since the last one."""
@@ -119,7 +121,7 @@ class Connection:
 
     def charge(self, seconds: float) -> None:
         """Take so many seconds from the agent's share of our time, besides the time that its message took."""
-        self._reader.charge(seconds)
+        self._pace.charge(seconds)
 
     def feed(self, data: bytes) -> None:
         """Hear each line, those of a flood when others had their turn. Raises FrameError when a line outgrows the

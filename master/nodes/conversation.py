@@ -44,7 +44,7 @@ class Conversation:
         asked_to_retire: str,
     ) -> None:
         self.connection = Connection(
-            transport, context.engine, self._hear, over, turns=context.turns, heard_at=heard_at
+            transport, context.engine, self._hear, over, pace=context.pace, turns=context.turns, heard_at=heard_at
         )
         self.heartbeat = Heartbeat(context, self.connection, over)
         self.handshake = Handshake(context, self.connection, self.heartbeat, over, asked_to_retire)

@@ -24,6 +24,7 @@ from master.nodes.backoff import Backoff
 from master.nodes.connection import Ending, LoopTurns
 from master.nodes.conversation import Conversation
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UnknownHostKeyError
+from master.nodes.pacing import Pace
 from master.nodes.questions import Questions
 from wire import agent as wire
 from wire.message import Message
@@ -85,6 +86,7 @@ class Link:
         login: str = OWN,
         sampling: wire.Sampling = ALL_SAMPLES,
         hooks: Callable[[Link], Hooks] = lambda _link: Hooks(),
+        pace: Pace | None = None,
         turns: LoopTurns | None = None,
     ) -> None:
         self.node = node
@@ -111,6 +113,7 @@ class Link:
             questions=self.questions,
             hooks=hooks(self),
             tried=self.tried,
+            pace=Pace() if pace is None else pace,
             turns=turns,
         )
 

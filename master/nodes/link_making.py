@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -18,6 +19,7 @@ from master.nodes.agent_context import Hooks, Identity, SampleSink
 from master.nodes.connection import LoopTurns
 from master.nodes.driver import CannotConnectError, Driver
 from master.nodes.link import Link
+from master.nodes.pacing import Pace
 from master.nodes.registry import NodeConfig
 from wire import agent as wire
 from wire.errors import MusterError
@@ -103,6 +105,8 @@ class LinkMaker:
         self._folders = tuple(folders)
         self._watchers = tuple(watchers)
         self._turns = turns
+        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
+        """By account, on whichever node: its agent there is a process of a user, who may have many nodes."""
 
     def to_node(self, config: NodeConfig, on_same: Callable[[str], None]) -> Link:
         """A link to the node's own agent. `on_same`: as in `Hooks`."""
@@ -135,6 +139,7 @@ class LinkMaker:
             login=login,
             sampling=NO_SAMPLES,
             hooks=lambda _link: hooks,
+            pace=self._paces[login],
             turns=self._turns,
         )
 

@@ -1,4 +1,4 @@
-"""The lines of one node's connection, heard no faster than everybody else can bear.
+"""The lines of an agent's connection, heard no faster than everybody else can bear.
 
 A machine that talks without end is read a slice at a time, and beyond its share of our time not read on: then it waits
 to send, and nobody else does. Owns the pace; what a line means is the link's.
@@ -16,30 +16,54 @@ from wire.framing import LineDecoder
 SLICE_S = 0.005
 """So long lines of one node are handled without a turn for others."""
 SHARE, BURST_S = 0.3, 0.1
-"""Of the loop's time so much may be one node's for long, and so many seconds in a row: thousands of exits after a night
-without a master are heard at once. It is the processor's time: a machine that stops for seconds just then is no node's
-doing, and who is not read for long is taken for silent."""
+"""Of the loop's time so much may be one agent's for long, and so many seconds in a row: thousands of exits after a
+night without a master are heard at once. It is the processor's time: a machine that stops for seconds just then is no
+node's doing, and who is not read for long is taken for silent."""
+
+
+class Pace:
+    """The share of the loop's time that the connections have together to which it is given: all of an account, on
+    whichever nodes, and all that a node's agent makes one after the other. Times are seconds."""
+
+    def __init__(self) -> None:
+        self._busy = self._last = 0.0
+
+    def worked(self, seconds: float, began: float, now: float) -> None:
+        """Note that lines were heard from `began` until `now`, with so much work."""
+        self._busy = max(0.0, self._busy - SHARE * (began - self._last)) + seconds
+        self._last = now
+
+    def charge(self, seconds: float) -> None:
+        """Note more work than was seen."""
+        self._busy += seconds
+
+    @property
+    def rest_s(self) -> float:
+        """For how long nothing more is to be heard."""
+        return max(0.0, self._busy - BURST_S) / SHARE
 
 
 class PacedReader:
-    """`hear` gets each line. `limit`: the size cap of one, in bytes. `clock`: monotonic seconds; `work`: those
-    of the processor that were spent in this thread."""
+    """`hear` gets each line. `limit`: the size cap of one, in bytes; `pace`: what it may use, with others. `clock`:
+    monotonic seconds; `work`: those of the processor that were spent in this thread."""
 
     def __init__(
         self,
         transport: asyncio.Transport,
         hear: Callable[[bytes], None],
         limit: int,
+        *,
+        pace: Pace,
         clock: Callable[[], float] = time.monotonic,
         work: Callable[[], float] = time.thread_time,
     ) -> None:
         self._transport = transport
-        self._hear = hear
+        self._hear: Callable[[bytes], None] | None = hear
+        self._share = pace
         self._clock = clock
         self._work = work
         self._decoder = LineDecoder(limit)
         self._lines: deque[bytes] = deque()
-        self._busy, self._last = 0.0, clock()
         self._timer: asyncio.TimerHandle | None = None
         self._paused = False
 
@@ -49,13 +73,10 @@ class PacedReader:
         if self._timer is None:  # else this was under way when reading was paused
             self._go_on()
 
-    def charge(self, seconds: float) -> None:
-        """Take so many seconds from the node's share, besides the time that its line took here."""
-        self._busy += seconds
-
     def close(self) -> None:
         """Read nothing more."""
         self._lines.clear()
+        self._hear = None  # whose it is refers to this one, and what refers to itself in a circle stays for a while
         if self._timer is not None:
             self._timer.cancel()
 
@@ -64,15 +85,14 @@ class PacedReader:
         began = now = self._clock()
         before = self._work()
         try:
-            while self._lines and now < began + SLICE_S:
+            while self._lines and self._hear is not None and now < began + SLICE_S:
                 self._hear(self._lines.popleft())
                 now = self._clock()
         except BaseException:
             self._transport.abort()  # asyncio does it only where the data came just now
             raise
-        self._busy = max(0.0, self._busy - SHARE * (began - self._last)) + self._work() - before
-        self._last = now
-        self._pace(max(0.0, self._busy - BURST_S) / SHARE)
+        self._share.worked(self._work() - before, began, now)
+        self._pace(self._share.rest_s)
 
     def _pace(self, rest_s: float) -> None:
         waits = bool(self._lines or rest_s)

@@ -296,9 +296,8 @@ def test_a_task_could_start_or_why_not(answer: Probed, says: Message, do: Messag
 def test_an_answer_is_found_among_whatever_is_printed_and_a_broken_one_is_none() -> None:
     said = 'hello\nmuster-doctor {"now": 1.5, "age": null, "disks": []}\nbye\n'
     assert answer_of(probed(said), MachineTold) == MachineTold(now=1.5, age=None, disks=[])
-    deep = 'muster-doctor {"x":' + "[" * 100_000
-    for broken in ("", "muster-doctor {", "muster-doctor []", 'muster-doctor {"now": "x", "age": 1, "disks": []}', deep):
-        assert answer_of(probed(broken), MachineTold) is None
+    for broken in ("", "{", "[]", '{"now": "x", "age": 1, "disks": []}', '{"x":' + "[" * 100_000):
+        assert answer_of(probed(f"muster-doctor {broken}"), MachineTold) is None
     assert complaint(probed("a\nlast words\n\n", 1)) == "last words"
     assert complaint(probed("", 3)) == "it ended with code 3 and said nothing"
 

@@ -179,6 +179,7 @@ def test_a_node_that_takes_nothing_is_given_up_at_the_cap_and_never_blocks(
                 transport.write(b"x" * (1 << 20))
                 await asyncio.sleep(0)
             await settled(lambda: ear.lost)
+            assert transport.get_write_buffer_size() == 0, "it is not kept either"
             assert [str(error) for error in ear.lost] == ["8 MiB wait to be sent and the node does not take them"]
             assert threading.get_ident() not in senders, "nobody reads there: the loop would be blocked for ever"
             assert senders

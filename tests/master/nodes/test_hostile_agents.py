@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +273,24 @@ def test_an_agent_that_tells_of_a_running_task_without_end_is_read_no_faster_tha
             assert heard < 200
 
     run(story())
+
+
+def test_nothing_is_kept_of_a_conversation_that_is_over(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            talk = weakref.ref(here.link._talk)
+            agent.writer.close()
+            await settled(lambda: here.node.state is NodeState.UNREACHABLE)
+            await settled(lambda: talk() is None)
+
+    gc.disable()
+    try:
+        run(story())
+    finally:
+        gc.enable()
 
 
 class Returning(Agent):

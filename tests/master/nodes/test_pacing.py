@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from master.nodes.pacing import BURST_S, SLICE_S, PacedReader
+from master.nodes.pacing import BURST_S, SLICE_S, Pace, PacedReader
 from tests.master.in_process import run
 from tests.waiting import settled
 from wire.framing import FrameError
@@ -37,12 +37,14 @@ class Reading(asyncio.Transport):
 class Story:
     """Lines that take `line_s` seconds of work each, of a clock that runs besides; at `stop` all stands still."""
 
-    def __init__(self, line_s: float) -> None:
+    def __init__(self, line_s: float, pace: Pace | None = None) -> None:
         self.heard: list[bytes] = []
         self.spent = self.stopped = 0.0
         self.line_s = line_s
         self.transport = Reading()
-        self.reader = PacedReader(self.transport, self.hear, 100, self.clock, lambda: self.spent)
+        self.reader = PacedReader(
+            self.transport, self.hear, 100, pace=pace or Pace(), clock=self.clock, work=lambda: self.spent
+        )
 
     def clock(self) -> float:
         return time.monotonic() + self.spent + self.stopped
@@ -80,6 +82,18 @@ def test_beyond_its_share_a_machine_rests() -> None:
         here.reader.feed(b"\n".join(lines(int(2 * BURST_S / SLICE_S))) + b"\n")
         await settled(lambda: not here.transport.paused)
         assert time.monotonic() - before > BURST_S
+
+    run(story())
+
+
+def test_connections_that_share_a_pace_rest_together() -> None:
+    async def story() -> None:
+        pace = Pace()
+        here, there, elsewhere = Story(2 * BURST_S, pace), Story(0.0, pace), Story(0.0)
+        for one in (here, there, elsewhere):
+            one.reader.feed(b"a line\n")
+        assert [one.transport.paused for one in (here, there, elsewhere)] == [True, True, False]
+        assert [one.heard for one in (here, there, elsewhere)] == [[b"a line"]] * 3
 
     run(story())
 
