@@ -293,13 +293,14 @@ class Dispatch:
     # -- what people ask --------------------------------------------------------------------------------------
 
     def kill(self, task: Task, asked: AskedEnd) -> None:
-        """Somebody wants the end of its attempt: its node is told once it is on disk why, and will report the end."""
+        """Somebody wants the end of its attempt: its node is told once it is on disk why, and will report the end. A
+        second wish for the same sends nothing; a node that reconnects is told again."""
         if asked.outranks(task.asked_end):
             task.asked_end = asked
             if asked.why != "resize":
                 self._no_resize(task)
             self._task_table.changed(task)
-        self._gang.end_others(task)
+            self._gang.end_others(task)
 
     def lost(self, task: Task, part: Part, reason: Message, now: float) -> None:
         """Nobody can know what became of a part: it is over."""
@@ -399,12 +400,15 @@ class Dispatch:
         return Message("large_log", size=size, limit=limit)
 
     def was_started(self, node: str, launch_id: str, pid: int, login: str = OWN) -> bool:
-        """Tell whether it is known that this attempt runs, so that no agent needs to say it; one of unknown origin is
-        told of in an inventory. `pid`: the process that the agent now names, 0 where it names none."""
+        """Tell whether it is known that this attempt runs, so that no agent needs to say it, unless asked to stop it or
+        to let it go on; one of unknown origin is told of in an inventory. `pid`: the process that the agent now names,
+        0 where it names none."""
         task = self.find(node, launch_id, login)
         part = None if task is None else sent_as(task.allocation, launch_id)
         if task is None or part is None:
             return self._unknown.is_listed(node, launch_id, login)
+        if task.pause_asked is not None or launch_id in task.to_resume:
+            return False
         return not allows(Event.STARTED, task.state) and bool(part.pid or not pid)
 
     def exited(self, node: str, exit_: Exit, now: float, login: str = OWN) -> None:

@@ -4,8 +4,9 @@ That somebody wants it is a wish, `Task.pause_asked`, which is kept; that a task
 every part of its attempt. The wish is told anew to an agent that says a part of it runs: after a reconnect, and of one
 that had not begun. So is the other one, that it may go on, `Task.to_resume`, until an agent answers that the part runs:
 when it was asked the node may have been away, or the master not have heard yet that it stood, or its agent have died
-when it had let go on only some of it. A gang stands as a whole: where somebody lets one part go on by hand, the others
-go on, too.
+when it had let go on only some of it. Requests of a user who asks again and again do not pile up at a node: until its
+agent has answered that a part runs, it is neither asked that again nor asked to stop it. A gang stands as a whole:
+where somebody lets one part go on by hand, the others go on, too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from wire.message import Message
 
 
 class Pausing:
-    """Which parts stand, by launch id, as their agents said last."""
+    """Which parts stand, by launch id, as their agents said last; and which were let go on and not heard to run since:
+    an agent answers that in any case."""
 
     def __init__(self, task_table: TaskTable, nodes: Nodes, dispatch: Dispatch, pending: Pending) -> None:
         self._task_table = task_table
@@ -34,6 +36,7 @@ class Pausing:
         self._dispatch = dispatch
         self._pending = pending
         self._stand: set[str] = set()
+        self._unanswered: set[str] = set()
 
     def concerns(self, before: State, after: State) -> bool:
         """Tell whether a task was paused when it was written down, or an attempt is over."""
@@ -47,6 +50,7 @@ class Pausing:
             self._stand |= launch_ids
         else:
             self._stand -= launch_ids
+            self._unanswered -= launch_ids
             task.pause_asked = None
             task.to_resume = NO_LIST
 
@@ -61,12 +65,14 @@ class Pausing:
             raise ConflictError(Message("is_being_ended", id=task_id))
         for part in task.allocation:
             self._check_agent(part.node)
-        if task.pause_asked is None:
-            task.pause_asked = PauseAsked(by, now)
-            self._give_reason(task)
-            self._task_table.changed(task)
+        if task.pause_asked is not None:
+            return task
+        task.pause_asked = PauseAsked(by, now)
+        self._give_reason(task)
+        self._task_table.changed(task)
         for part in task.allocation:
-            if part.launch_id not in self._stand or part.launch_id in task.to_resume:
+            stands = part.launch_id in self._stand and part.launch_id not in task.to_resume
+            if not stands and part.launch_id not in self._unanswered:
                 self._pending.effect(Pause(part.node, part.launch_id, part.login))
         return task
 
@@ -93,6 +99,9 @@ class Pausing:
         part = None if task is None else sent_as(task.allocation, launch_id)
         if task is None or part is None:
             return
+        answers = launch_id in self._unanswered and not (stands or found)
+        if found or answers:
+            self._unanswered.discard(launch_id)
         was_to_go_on = launch_id in task.to_resume
         if was_to_go_on and (task.pause_asked is not None if stands else not found):
             task.to_resume = [one for one in task.to_resume if one != launch_id] or NO_LIST
@@ -103,7 +112,7 @@ class Pausing:
             self._stands(task, part)
         elif launch_id not in self._stand:
             self._stop(task, part)
-        elif was_to_go_on:  # it was let go on before it was to stand again
+        elif was_to_go_on or answers:  # it was let go on before it was to stand again
             self._goes_on(task, part, task.pause_asked)
             self._stop(task, part)
         else:
@@ -119,7 +128,7 @@ class Pausing:
         elif part.launch_id in self._stand:
             self._goes_on(task, part, None)
         if ask:
-            self._pending.effect(Resume(part.node, part.launch_id, part.login))
+            self._ask_to_go_on(part)
 
     def _stop(self, task: Task, part: Part) -> None:
         if task.asked_end is None and allows(Event.STOPPED, task.state):
@@ -150,6 +159,11 @@ class Pausing:
 
     def _let_go(self, task: Task) -> None:
         for part in task.allocation:
+            self._ask_to_go_on(part)
+
+    def _ask_to_go_on(self, part: Part) -> None:
+        if part.launch_id not in self._unanswered:
+            self._unanswered.add(part.launch_id)
             self._pending.effect(Resume(part.node, part.launch_id, part.login))
 
     def _give_reason(self, task: Task) -> None:

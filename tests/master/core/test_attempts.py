@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from master.core.attempts.exits import Exit
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
+from master.core.effects import Kill
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.attempt import KEPT, AskedEnd, Attempt, Part
 from master.core.tasks.task import Task, TaskPage, TaskState
@@ -193,6 +194,24 @@ def test_what_an_agent_need_not_say_again_is_known_as_such() -> None:
     assert not core.was_started("b", first, 7), "that is not its node"
     core.started("a", second, 2.0, 2.0)
     assert [core.was_started("a", second, pid) for pid in (0, 7)] == [True, False], "its process is not known yet"
+
+
+def test_who_cancels_again_and_again_asks_the_node_once() -> None:
+    core = core_with()
+    task = submit(core, gpus=1)
+    core.plan(0.0)
+    core.started("a", launch_of(task), 2.0, 2.0)
+    core.take_outcome()
+    core.cancel(task.id, 3.0, by="kim")
+    outcome = core.take_outcome()
+    assert outcome is not None
+    assert outcome.effects == [Kill("a", launch_of(task))]
+    core.cancel(task.id, 4.0, by="kim")
+    assert core.take_outcome() is None
+    core.reconcile("a", [Seen(launch_of(task), 2.0)], 5.0)
+    outcome = core.take_outcome()
+    assert outcome is not None
+    assert outcome.effects == [Kill("a", launch_of(task))], "it may have been away"
 
 
 def test_of_a_log_that_is_near_its_limit_nothing_is_kept_after_the_end() -> None:

@@ -198,12 +198,32 @@ def test_a_pause_before_the_answer_to_a_resume_is_no_hand_of_somebody_elses() ->
     task = paused(core)
     core.resume_task(task.id)
     core.pause(task.id, "li", 5.0)
-    assert effects(core) == [Resume("a", launch_of(task)), Pause("a", launch_of(task))]
+    assert effects(core) == [Resume("a", launch_of(task))]
     core.stands("a", launch_of(task), stands=False)
     assert (task.state, task.pause_asked) == (TaskState.RUNNING, PauseAsked("li", 5.0))
     assert effects(core) == [Pause("a", launch_of(task))]
     core.stands("a", launch_of(task), stands=True)
     assert (task.state, task.to_resume, effects(core)) == (TaskState.PAUSED, [], [])
+
+
+def test_who_pauses_and_resumes_without_end_asks_the_node_no_more_than_it_answers() -> None:
+    core = core_with()
+    task = running(core)
+    launch_id = launch_of(task)
+    for expected in ([Pause("a", launch_id), Resume("a", launch_id)], [], []):
+        core.pause(task.id, "kim", 3.0)
+        core.pause(task.id, "kim", 3.0)
+        core.resume_task(task.id)
+        core.resume_task(task.id)
+        assert effects(core) == expected
+    core.pause(task.id, "kim", 3.0)
+    core.stands("a", launch_id, stands=True)
+    assert (task.state, effects(core)) == (TaskState.PAUSED, []), "that answers the first"
+    assert not core.was_started("a", launch_id, 7), "it was asked to say so"
+    core.stands("a", launch_id, stands=False)
+    assert effects(core) == [Pause("a", launch_id)]
+    core.stands("a", launch_id, stands=True)
+    assert (task.state, task.pause_asked, effects(core)) == (TaskState.PAUSED, PauseAsked("kim", 3.0), [])
 
 
 def test_once_it_runs_again_who_stops_it_by_hand_is_left_alone() -> None:
@@ -237,6 +257,8 @@ def test_of_a_gang_each_part_is_told_until_it_runs() -> None:
     core.stands("a", first, stands=False)
     effects(core)
     core.stands("b", second, stands=True)
+    assert effects(core) == [], "it has yet to answer"
+    core.stands("b", second, stands=True, found=True)
     assert effects(core) == [Resume("b", second)]
     core.stands("b", second, stands=False)
     assert (task.state, task.to_resume) == (TaskState.RUNNING, [])
