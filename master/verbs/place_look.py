@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -69,6 +68,8 @@ class Look:
 
     def _is_beside(self, want: Want) -> bool:
         """Is the file in the folder, and no program of this name known, of this machine or of the environment?"""
+        import shutil  # noqa: PLC0415  (with the codecs that it loads it takes half a MiB, and few tasks come to this)
+
         path, *programs = want.paths
         if not self.is_shared(path) or shutil.which(want.name) is not None or not self._is_seen_file(path):
             return False
