@@ -146,11 +146,12 @@ class News:
 
     def published(self, moves: Sequence[Move], nodes: set[str]) -> None:
         """Something happened."""
-        events: list[Event] = []
-        for task, before, after in moves:
-            if after is not before:
-                there = None if after is None else task
-                events += [(what, task.id, there) for what in _what(before, after)]
+        events: list[Event] = [
+            (what, task.id, None if after is None else task)
+            for task, before, after in moves
+            if after is not before
+            for what in _what(before, after)
+        ]
         if events:
             self._tell(events)
         if nodes:

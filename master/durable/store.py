@@ -170,7 +170,8 @@ class Store:
         seq = journal.seq + 1
         highest = self._highest_id
         for task in change.tasks:
-            task.seq = seq
+            if task.seq != seq:  # mostly it was known when the task changed (`Pending.number`)
+                task.seq = seq
             if highest < task.id < FIRST_FOREIGN_ID:
                 highest = task.id
         self._highest_id = highest

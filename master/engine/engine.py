@@ -210,6 +210,8 @@ class Engine:
     def _collect(self) -> None:
         if self._closed:
             return  # a connection that ends behind us, say: the next start asks the nodes anew
+        if self._unsynced and not self.stalled and (self._held_back or self._commit_at is not None):
+            return  # the commit that is to come takes this, too, as for each but the first of many submits
         if self.core.has_outcome():
             self._unsynced = True
             if self.stalled:  # it is told at once what is not saved

@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder(Request).decode
 
 def parse(frame: bytes) -> Request:
     """The request that a line holds. Raises ProtocolError."""
-    if has_more_values(frame, MOST_VALUES):
+    if len(frame) > MOST_VALUES and has_more_values(frame, MOST_VALUES):  # a call saved, for each of many submits
         raise ProtocolError(Message("no_request", said=f"more than {MOST_VALUES:,} values in one request"))
     request = _read_plainly(frame) or _read_strictly(frame)
     if request.jsonrpc != "2.0":

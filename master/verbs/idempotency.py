@@ -21,11 +21,12 @@ MOST_ID = 1000
 """Characters of a request's id, which is kept with the answer."""
 _OF = "of"
 """In a remembered answer: the digest of what was asked for. Those of an older master have none."""
+_WITH_DIGEST = b'%%b,"%b":"%%b"}' % _OF.encode()
 
 
 def answer_to(params: msgspec.Struct, result: Any) -> msgspec.Raw:
     """The answer to a request, as it is remembered."""
-    return msgspec.Raw(b'%b,"%b":"%b"}' % (_encode(result)[:-1], _OF.encode(), _digest(params).encode()))
+    return msgspec.Raw(_WITH_DIGEST % (_encode(result)[:-1], _digest(params).encode()))
 
 
 def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: Any) -> Any:

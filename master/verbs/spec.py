@@ -164,12 +164,11 @@ def _drafted(spec: Spec, command: list[str] | str, context: Context) -> Task:
     # A submit says few of the terms, and leaves out of its encoding those that it does not say.
     said = _TERMS.intersection(msgspec.to_builtins(spec))
     terms = _terms(spec, said, limit, context) if said else {}
-    _check_path("cwd", spec.cwd)
-    cwd = _beneath(context.master.root, spec.cwd)
+    cwd = _beneath(context.master.root, "cwd", spec.cwd)
     state = HELD if spec.hold else WAITING
     if spec.log:
         terms["log_path"] = _log_path(spec.log, context)
-    return Task(
+    draft = Task(
         id=0,
         owner=context.caller.user or "",
         state=state,
@@ -177,8 +176,10 @@ def _drafted(spec: Spec, command: list[str] | str, context: Context) -> Task:
         cwd=cwd,
         time_limit_s=limit,
         by_admin=context.caller.speaks_as_admin,
-        **terms,
     )
+    for name, value in terms.items():  # as `**terms` it takes half as long again
+        setattr(draft, name, value)
+    return draft
 
 
 def _terms(spec: Spec, said: Iterable[str], limit: float | None, context: Context) -> dict[str, Any]:
@@ -253,13 +254,14 @@ def _log_path(asked: str, context: Context) -> str:
         raise BadRequestError(Message("field_with_nul", field="log"))
     if asked.endswith(("/", "/.", "/..")):
         raise BadRequestError(Message("log_names_folder", path=asked))
-    _check_path("log", asked)
-    return _beneath(context.master.root, asked)
+    return _beneath(context.master.root, "log", asked)
 
 
-def _beneath(root: str, path: str) -> str:
-    """Beneath root if relative."""
-    return _joined(root, path) if len(path) < PATH_MAX else _joined.__wrapped__(root, path)
+def _beneath(root: str, field: str, path: str) -> str:
+    """Beneath root if relative. Raises BadRequestError."""
+    if len(path) > PATH_MAX:
+        _check_path(field, path)
+    return _joined(root, path)
 
 
 @lru_cache(maxsize=256)

@@ -42,7 +42,7 @@ def obstacle(node: Node, request: Request) -> Message | None:
         return EXCLUDED
     if LEAVING in node.cordons:
         return Message("is_leaving")
-    return _beyond(request.needs_on(node.name), node)
+    return _beyond(request.needs_on(node.name) if request.gpus_on else request.needs, node)
 
 
 def _beyond(needs: tuple[Need, ...], place: Node | Cluster) -> Message | None:

@@ -231,7 +231,7 @@ class Quotas:
             self._look_at_people()
         return (
             self._some_have_one
-            or self._idle.hold_any
+            or bool(self._idle.told and self._idle.hold_any)
             or bool(self._projects.known or self._arrays.capped)
             or self._tuning.settings.scheduler.max_running is not None
         )

@@ -40,13 +40,14 @@ class SharedValues:
 
 def _take_over(task: Task, before: Task) -> None:
     # One by one, and without what few tasks have: a loop over names takes four times as long, and a start waits for it.
-    if task.owner == before.owner:  # the one before may have got another owner
+    # To assign takes ten times as long as to compare, and of a submit the owner and the folder are the same objects.
+    if task.owner is not before.owner and task.owner == before.owner:  # the one before may have got another owner
         task.owner = before.owner
-    if task.name == before.name:
+    if task.name and task.name == before.name:
         task.name = before.name
     if task.project and task.project == before.project:
         task.project = before.project
-    if task.cwd == before.cwd:
+    if task.cwd is not before.cwd and task.cwd == before.cwd:
         task.cwd = before.cwd
     if task.env and task.env == before.env:
         task.env = before.env

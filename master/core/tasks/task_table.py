@@ -122,22 +122,21 @@ class TaskTable:
     def file(self, tasks: Sequence[Task], now: float, *, alike: bool = False) -> None:
         """New tasks, thousands at a time; they get their ids here. `alike`: as `BulkListener` says."""
         task_table, changed, moves, seq = self.tasks, self._pending.tasks, self._pending.moves, self._pending.seq
-        counts = self.counts
+        counts, told = self.counts, self._told[None]
         for number, task in enumerate(tasks, self.next_id):
+            state = task.state
             task.id = number
             task.submitted_at = now
             task.seq = seq
             task_table[number] = changed[number] = task
-            moves.append((task, None, task.state))
-            counts[task.state] += 1
+            moves.append((task, None, state))
+            counts[state] += 1
+            if not alike:
+                for moved in told[state]:
+                    moved(task, None, state)
         self.next_id += len(tasks)
         if alike:
             self._tell_filed(tasks)
-            return
-        told = self._told[None]
-        for task in tasks:
-            for moved in told[task.state]:
-                moved(task, None, task.state)
 
     def _tell_filed(self, tasks: Sequence[Task]) -> None:
         state = tasks[0].state
