@@ -44,7 +44,8 @@ from master.core.people.rights_end import RightsEnd
 from master.core.people.task_access import TaskAccess
 from master.core.planning.allocation_size import AllocationSize
 from master.core.planning.allocations import Allocations
-from master.core.planning.reservations import Hold, Reservation
+from master.core.planning.forecast import Hold
+from master.core.planning.reservations import Reservation
 from master.core.tasks.arrays import Arrays
 from master.core.tasks.task import Task
 from master.core.tasks.task_table import TaskTable

@@ -12,10 +12,10 @@ from master.core.nodes.outgrown import OutgrownShares
 from master.core.nodes.strays import StrayTasks
 from master.core.people.barred import EXPIRED, REASONS
 from master.core.people.quotas import Quotas
+from master.core.planning.forecast import Forecast
 from master.core.planning.learned import Learned
 from master.core.planning.obstacles import in_the_way
 from master.core.planning.openings import Openings, all_lifted
-from master.core.planning.reservations import Forecast
 from master.core.planning.scheduler import Wait
 from master.core.tasks.arrays import said_of_rest
 from master.core.tasks.request import demand_of

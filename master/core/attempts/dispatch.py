@@ -28,9 +28,10 @@ from master.core.people.run_as import is_account, is_owners_log, placed_log
 from master.core.planning.allocations import Allocations
 from master.core.planning.availability import only_its_own
 from master.core.planning.elastic import NONE_ELASTIC, Elastic, Lab, in_order
+from master.core.planning.forecast import Hold
 from master.core.planning.free_nodes import FreeNodes
 from master.core.planning.learned import Learned
-from master.core.planning.reservations import Hold, Reservation
+from master.core.planning.reservations import Reservation
 from master.core.planning.resizing import ElasticTasks
 from master.core.planning.scheduler import Plan, PlanInput, Reasons, Wait, plan, preview
 from master.core.tasks.attempt import Allocation, AskedEnd, Part, sent_as, with_known

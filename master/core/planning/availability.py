@@ -15,8 +15,8 @@ from master.core.nodes.inventory import Inventory, obstacle
 from master.core.nodes.node import Node
 from master.core.nodes.resources import GPUS, Free, Need, rows_of_cluster
 from master.core.planning.alike import Kind
+from master.core.planning.forecast import NO_HOLDS, Hold
 from master.core.planning.free_nodes import FreeNodes
-from master.core.planning.reservations import NO_HOLDS, Hold
 from master.core.tasks.attempt import Allocation
 from master.core.tasks.request import Demand, Request
 

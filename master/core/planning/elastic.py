@@ -21,7 +21,7 @@ from master.core.nodes.leases import Lease
 from master.core.nodes.node import Node
 from master.core.nodes.resources import GPUS, Free, FreeNode, Need, rows_of_cluster
 from master.core.people.quotas import Ledger
-from master.core.planning.reservations import Hold
+from master.core.planning.forecast import Hold
 from master.core.tasks.attempt import Part
 from master.core.tasks.backlog import Backlog, Order
 from master.core.tasks.request import Demand, demand_of

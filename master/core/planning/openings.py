@@ -15,7 +15,7 @@ from master.core.nodes.facts import NodeState
 from master.core.nodes.inventory import NAMES, Inventory, obstacle
 from master.core.nodes.node import Node
 from master.core.nodes.resources import Free, rows_of_cluster
-from master.core.planning.reservations import Forecast, Hold
+from master.core.planning.forecast import Forecast, Hold
 from master.core.tasks.request import Demand
 from wire.message import Message, ids, names
 

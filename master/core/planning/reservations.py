@@ -11,21 +11,18 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import TypeAlias
 
 import msgspec
 
 from master.core.nodes.inventory import Inventory
 from master.core.nodes.node import Node
-from master.core.nodes.resources import GPUS, Free, FreeNode, Need, is_licence, is_of_whole_gpus, rows_of_cluster
-from master.core.tasks.attempt import Place, part_on
+from master.core.nodes.resources import is_licence, is_of_whole_gpus
+from master.core.planning.forecast import Forecast, Hold
+from master.core.tasks.attempt import Place
 from master.core.tasks.backlog import Order
 from master.core.tasks.request import Request, request_of
-from master.core.tasks.task import Task
 
 Rank = tuple[bool, bool, int]
-_NEVER = float("inf")
 LOOK_AGAIN_S = 60.0
 """Where nobody knows when a place will be free, a better one is looked for this often; and where its node has been away
 for so long."""
@@ -42,187 +39,6 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float
     looked_at: float | None = None
     away_since: float | None = None
-
-
-class Hold:
-    """The resources that are kept on one node, or of a licence, for `task`: these GPUs (`gpus`), and of what is counted
-    all but `spare`. `until`: when it is expected to start, None where nobody knows; `holders`: the tasks that have to
-    end before."""
-
-    __slots__ = ("gpus", "holders", "spare", "task", "until")
-
-    def __init__(
-        self, task: int, gpus: frozenset[int], spare: dict[str, int], until: float | None, holders: tuple[int, ...]
-    ) -> None:
-        self.task = task
-        self.gpus = gpus
-        self.spare = spare
-        self.until = until
-        self.holders = holders
-
-    def copy(self, task: int, until: float | None) -> Hold:
-        """The same again, for another node, task or time."""
-        return Hold(task, self.gpus, dict(self.spare), until, self.holders)
-
-
-NO_HOLDS: Mapping[str, Hold] = MappingProxyType({})
-
-
-Ahead: TypeAlias = "tuple[list[int], Hold | None]"
-"""The reservation on a node, if the tasks there end in this order."""
-
-
-class Forecast:
-    """When the tasks that run will have ended. `tasks`: by id; `at_most`: seconds that a task takes, None if nobody
-    knows; `now`: in seconds since the epoch; `found_on`: by node what was found out before, while it is as it was."""
-
-    def __init__(
-        self,
-        tasks: Mapping[int, Task],
-        at_most: Callable[[Task], float | None],
-        now: float,
-        found_on: Callable[[str], dict[Hashable, Ahead]] | None = None,
-    ) -> None:
-        self.now = now
-        self._found_on = found_on
-        self._tasks = tasks
-        self._at_most = at_most
-        self._ends: dict[int, float | None] = {}
-        self._holders: dict[str, list[Task]] = {}
-
-    def task(self, task_id: int) -> Task:
-        """One of them."""
-        return self._tasks[task_id]
-
-    def ends(self, task_id: int) -> float | None:
-        """When a task that would start now, or runs, will have ended; None if nobody knows. One that takes longer than
-        its like did ends at its limit."""
-        if task_id in self._ends:
-            return self._ends[task_id]
-        end = self._ends[task_id] = self.end_of(self._tasks[task_id])
-        return end
-
-    def end_of(self, task: Task) -> float | None:
-        """Return the same of a task that need not be one of them."""
-        takes = self._at_most(task)
-        if takes is None:
-            return None
-        now = self.now
-        begun = (now if task.started_at is None else task.started_at) - task.ran_s
-        end = begun + takes
-        if end < now and task.time_limit_s is not None:
-            end = begun + task.time_limit_s
-        return end if end >= now else None
-
-    def hold(self, task_id: int, node: Node, request: Request, gpus: Collection[int] = ()) -> Hold | None:
-        """Return the reservation on a node with which a task starts there as soon as it can; `gpus`: preferably these.
-        None if it could not even if the node were empty."""
-        if self._found_on is None:
-            return self._worked_out(task_id, node, request, gpus)
-        asked, in_order = (request, tuple(gpus)), [one.id for one in self._holders_on(node)]
-        found = self._found_on(node.name)
-        known = found.get(asked)
-        if known is None or known[0] != in_order:
-            known = found[asked] = (in_order, self._worked_out(task_id, node, request, gpus))
-        hold = known[1]
-        return None if hold is None else hold.copy(task_id, self._until(hold.holders))
-
-    def _worked_out(self, task_id: int, node: Node, request: Request, gpus: Collection[int]) -> Hold | None:
-        wanted = set(gpus)
-        needs = request.needs_on(node.name)
-        if wanted and all(node.why_closed_for_long(gpu) is None for gpu in wanted):
-            found = self._on_node(task_id, node, tuple(_exactly(need, wanted) for need in needs))
-            if found is not None:
-                return found
-        return self._on_node(task_id, node, needs)
-
-    def _until(self, holders: Sequence[int]) -> float | None:
-        """When all of these have ended, of whom the last one does so last."""
-        return self.ends(holders[-1]) if holders else self.now
-
-    def not_before(self, node: Node, need: Need) -> tuple[float, int] | None:
-        """Before when so many whole GPUs as are needed of a node cannot be free, and before how many tasks have ended:
-        found without a look at each GPU. None if there are too few."""
-        free, ended = node.free_soon, 0
-        if free >= need.amount:
-            return self.now, ended
-        if len(node.spec.gpu_models) < need.amount:
-            return None
-        for holder in self._holders_on(node):
-            part = part_on(holder.allocation, node.name)
-            free += len(part.gpus) if part is not None and holder.within is None else 0
-            ended += 1
-            if free >= need.amount:
-                until = self.ends(holder.id)
-                return float("inf") if until is None else until, ended
-        return None
-
-    def _holders_on(self, node: Node) -> list[Task]:
-        """The tasks on a node, in the order in which they end."""
-        found = self._holders.get(node.name)
-        if found is None:
-            found = self._holders[node.name] = self._as_they_end(self._tasks[holder] for holder in node.active)
-        return found
-
-    def _as_they_end(self, holders: Iterable[Task]) -> list[Task]:
-        now, ends = self.now, self.ends
-        timed = [(ends(one.id) or _NEVER, one.started_at or now, one.id, one) for one in holders]
-        timed.sort()
-        return [one[3] for one in timed]
-
-    def licence(self, task_id: int, inventory: Inventory, need: Need) -> Hold | None:
-        """The same of a licence. None if there are not so many."""
-
-        def give_back(holder: Task) -> None:
-            free.give_back([one for one in request_of(holder).shared if one.resource == need.resource], None)
-
-        free = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
-        active = {holder for node in inventory.nodes.values() for holder in node.active}
-        holders = [one for one in map(self.task, active) if _asks(request_of(one), need.resource)]
-        return self._ahead(task_id, free, (need,), self._as_they_end(holders), give_back)
-
-    def _on_node(self, task_id: int, node: Node, needs: tuple[Need, ...]) -> Hold | None:
-        free = FreeNode.soon(node)
-
-        def give_back(holder: Task) -> None:
-            part = part_on(holder.allocation, node.name)
-            if part is not None:
-                free.give_back(_of_node(holder), part)
-
-        asked = {need.resource for need in needs}
-        holders = [one for one in self._holders_on(node) if asked & {need.resource for need in _of_node(one)}]
-        return self._ahead(task_id, free, needs, holders, give_back)
-
-    def _ahead(
-        self,
-        task_id: int,
-        free: Free,
-        needs: tuple[Need, ...],
-        holders: list[Task],
-        give_back: Callable[[Task], None],
-    ) -> Hold | None:
-        """Return the reservation where this is free now, and these give something back, one after the other."""
-        waits_for: list[int] = []
-        for holder in holders:
-            if free.fits(needs):
-                break
-            give_back(holder)
-            waits_for.append(holder.id)
-        if not free.fits(needs):
-            return None
-        taken = free.take(needs).get(GPUS.name, [])
-        spare = {need.resource: free.counts[need.resource] for need in needs if need.resource != GPUS.name}
-        return Hold(task_id, frozenset(taken), spare, self._until(waits_for), tuple(waits_for))
-
-
-def _of_node(task: Task) -> Iterable[Need]:
-    """Return the needs that a task gives back to its node: GPUs within an allocation stay that one's."""
-    needs = request_of(task).needs
-    return needs if task.within is None else [need for need in needs if need.resource != GPUS.name]
-
-
-def _asks(request: Request, resource: str) -> bool:
-    return any(need.resource == resource for need in request.shared)
 
 
 def _agreed(holds: dict[str, Hold]) -> dict[str, Hold]:
@@ -249,12 +65,6 @@ def _last_looked(known: Reservation, now: float) -> float:
         return looked
     times = (looked, known.away_since)
     return max((at for at in times if at <= now), default=max(times))
-
-
-def _exactly(need: Need, gpus: set[int]) -> Need:
-    if need.resource != GPUS.name or need.exact or not need.amount <= len(gpus) <= max(need.amount, need.most):
-        return need  # it asks for something else than when it got them
-    return need._replace(exact=tuple(sorted(gpus)), amount=len(gpus), most=0)
 
 
 class Reserving:

@@ -20,10 +20,11 @@ from master.core.nodes.resources import name_of
 from master.core.people.quotas import NO_LEDGER, Quotas
 from master.core.planning.availability import Availability, Passes, only_its_own
 from master.core.planning.elastic import NONE_ELASTIC, Elastic, Lab, Looking, Resize
+from master.core.planning.forecast import NO_HOLDS, Forecast, Hold
 from master.core.planning.free_nodes import FreeNodes
 from master.core.planning.obstacles import NO_TASKS, obstacles, obstacles_within, unready
 from master.core.planning.placement import DEFAULT
-from master.core.planning.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
+from master.core.planning.reservations import Reservation, Reserving
 from master.core.tasks.attempt import Allocation
 from master.core.tasks.backlog import Backlog, Order
 from master.core.tasks.line import Line

@@ -17,8 +17,9 @@ from master.core.nodes.node import Node
 from master.core.nodes.resources import GPUS, Free, FreeNode, Need, rows_of_cluster
 from master.core.people.quotas import NO_LEDGER
 from master.core.planning.availability import Passes, only_its_own
+from master.core.planning.forecast import NO_HOLDS, Forecast, Hold
 from master.core.planning.placement import DEFAULT, POLICIES
-from master.core.planning.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
+from master.core.planning.reservations import Reservation, Reserving
 from master.core.planning.scheduler import LOOKS, Placement, PlanInput, due_at
 from master.core.tasks.attempt import Allocation
 from master.core.tasks.backlog import Order

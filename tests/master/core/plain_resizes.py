@@ -15,7 +15,7 @@ from master.core.nodes.resources import GPUS, Free, FreeNode, rows_of_cluster
 from master.core.people.quotas import NO_LEDGER
 from master.core.planning.availability import Passes
 from master.core.planning.elastic import LOOKS, Resize
-from master.core.planning.reservations import Hold
+from master.core.planning.forecast import Hold
 from master.core.planning.scheduler import PlanInput
 from master.core.tasks.backlog import Order
 from master.core.tasks.request import Demand, demand_of

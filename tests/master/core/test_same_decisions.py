@@ -20,7 +20,7 @@ from master.core.nodes.facts import Facts, NodeState
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.node import NodeSpec, Restriction
 from master.core.people.quota import Quota
-from master.core.planning.reservations import Hold
+from master.core.planning.forecast import Hold
 from master.core.planning.scheduler import Plan, PlanInput, explain, plan
 from master.core.tasks.attempt import Part
 from master.core.tasks.request import demand_of

@@ -9,8 +9,8 @@ from master.core.nodes.gpu_watch import GpuReport
 from master.core.nodes.inventory import Facts, Inventory, NodeSpec, NodeState, Request, request_of
 from master.core.nodes.node import Restriction
 from master.core.planning.availability import Availability
+from master.core.planning.forecast import Hold
 from master.core.planning.obstacles import obstacles
-from master.core.planning.reservations import Hold
 from master.core.planning.scheduler import PlanInput, explain, plan
 from master.core.tasks.attempt import Part
 from master.core.tasks.backlog import Backlog, order_of
