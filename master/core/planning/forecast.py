@@ -44,6 +44,12 @@ class Hold:
 NO_HOLDS: Mapping[str, Hold] = MappingProxyType({})
 
 
+def ends_before(end: float | None, hold: Hold) -> bool:
+    """Will a task that ends then (None: nobody knows) have ended before the one that this is kept for could start?
+    Nothing else decides whether a task may pass a reservation."""
+    return end is not None and hold.until is not None and end <= hold.until
+
+
 Ahead: TypeAlias = "tuple[list[int], Hold | None]"
 """The reservation on a node, if the tasks there end in this order."""
 

@@ -17,7 +17,7 @@ import msgspec
 from master.core.nodes.inventory import Inventory
 from master.core.nodes.node import Node
 from master.core.nodes.resources import is_licence, is_of_whole_gpus
-from master.core.planning.forecast import Forecast, Hold
+from master.core.planning.forecast import Forecast, Hold, ends_before
 from master.core.tasks.attempt import Place
 from master.core.tasks.backlog import Order
 from master.core.tasks.request import Request, request_of
@@ -238,11 +238,12 @@ class Reserving:
         self._changed()
 
     def passes(self, task_id: int, hold: Hold) -> bool:
-        """Will a task that starts now have ended before the one that this is kept for could start?"""
+        """May a task that starts now have what is kept here: is that kept for it, or does it end before?"""
         if hold.task == task_id:
             return True
-        ends = self._forecast.ends(task_id) if hold.until is not None else None
-        return ends is not None and hold.until is not None and ends <= hold.until
+        if hold.until is None:
+            return False  # whenever it ends
+        return ends_before(self._forecast.ends(task_id), hold)
 
     def _has_its_licences(self, known: Reservation) -> bool:
         """Was nothing kept for it but licences, and are these free now, so that it waits for room?"""

@@ -20,7 +20,7 @@ from master.core.nodes.resources import name_of
 from master.core.people.quotas import NO_LEDGER, Quotas
 from master.core.planning.availability import Availability, Passes, only_its_own
 from master.core.planning.elastic import NONE_ELASTIC, Elastic, Lab, Looking, Resize
-from master.core.planning.forecast import NO_HOLDS, Forecast, Hold
+from master.core.planning.forecast import NO_HOLDS, Forecast, Hold, ends_before
 from master.core.planning.free_nodes import FreeNodes
 from master.core.planning.obstacles import NO_TASKS, obstacles, obstacles_within, unready
 from master.core.planning.placement import DEFAULT
@@ -326,7 +326,7 @@ def preview(plan_input: PlanInput, draft: Task, holds: Mapping[str, Hold], now: 
     available.holds = {
         name: hold.copy(hold.task, hold.until) for name, hold in holds.items()
     }  # what is taken, they lose
-    available.passes = lambda _task_id, hold: end is not None and hold.until is not None and end <= hold.until
+    available.passes = lambda _task_id, hold: ends_before(end, hold)
     parts = available.place(demand)
     available.free.give_back()
     return parts
