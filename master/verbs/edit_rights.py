@@ -68,7 +68,7 @@ def _check_acts(context: Context, task: Task, changes: Mapping[str, Any], acts: 
 def check_said(context: Context, task: Task) -> None:
     """Raise ForbiddenError if the caller would queue a task again that would run another user's command with its
     owner's rights. Where no node runs tasks as their owners, it may wait: `barred` holds it once such a node comes."""
-    run_as = context.core.inventory.run_as_somewhere
+    run_as = context.core.inventory.run_as_somewhere()
     if task.said_by and task.owner != context.caller.user and run_as(task.owner) is not None:
         raise ForbiddenError(Message("said_by_another", id=task.id, owner=task.owner, by=task.said_by))
 

@@ -100,9 +100,9 @@ class Inventory:
         node.accounts.run_as = self.run_as
         return node
 
-    @property
     def run_as_somewhere(self) -> RunAs:
-        """Likewise, `as_the_agent` where no node runs tasks as their owners, and none that was not heard yet may."""
+        """Return `run_as`; `as_the_agent` where no node runs tasks as their owners, and none that was not heard yet
+        may: each node is looked at."""
         may = any(node.accounts.are_used or node.facts is None or node.facts.can_run_as for node in self.nodes.values())
         return self.run_as if may else as_the_agent
 

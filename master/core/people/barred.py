@@ -8,7 +8,7 @@ users wait again; the others wait again once their owner releases them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from master.core.people.clock import RightsTime
 from master.core.people.owned import OwnTasks
@@ -69,12 +69,10 @@ class BarredOwners:
         user = self._people.named(owner) if self._barred else None
         return user is not None and user.id in self._barred
 
-    def begin(self, now: float, run_as: RunAs) -> None:
-        """A round of planning begins: hold the tasks that must not take part. `run_as`: which owners' tasks run with
-        rights of their own; `as_the_agent` where no node does that."""
-        if run_as is not as_the_agent:
-            self._came |= self._said_by_others
-            self._said_by_others.clear()
+    def begin(self, now: float, run_as_somewhere: Callable[[], RunAs]) -> None:
+        """A round of planning begins: hold the tasks that must not take part. `run_as_somewhere`: which owners' tasks
+        run with rights of their own, `as_the_agent` where no node does that; asked only where there are tasks that it
+        may matter to."""
         if self._version != self._people.version:
             self._may_end = [
                 user for user in self._people.users.values() if user.disabled is not None or user.expires_at is not None
@@ -83,6 +81,11 @@ class BarredOwners:
         at = clock.rights(now)
         barred = frozenset(user.id for user in self._may_end if not user.is_enabled(at))
         before, self._barred = self._barred, barred
+        some_matter = self._came or self._said_by_others or not barred <= before
+        run_as = run_as_somewhere() if some_matter else as_the_agent
+        if run_as is not as_the_agent:
+            self._came |= self._said_by_others
+            self._said_by_others.clear()
         for number in barred - before:
             user = self._people.users[number]
             clock.note_end(user.expires_at, now)  # in the same record

@@ -11,6 +11,7 @@ from master.core.core import Core
 from master.core.effects import Ack, Kill, Start
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.task import ENDED, After, Task, TaskState
+from tests.calls import calls_of
 from tests.master.core.small_core import BOOT, EIGHT, REBOOTED, core_with, launch_of, run, submit
 from wire.errors import BadRequestError, ConflictError, ImpossibleError, LimitError, NotFoundError
 from wire.message import Message
@@ -479,3 +480,14 @@ def test_who_looks_at_tasks_in_turn_sees_whether_one_that_was_there_changed_or_w
         then = core.touched
         happens()
         assert core.touched > then
+
+
+def test_to_plan_costs_no_more_on_many_nodes_where_nothing_waits() -> None:
+    def cost_on(count: int) -> int:
+        core = Core(tuple(NodeSpec(name=f"n{at}") for at in range(count)), lambda task, attempt: f"{task}.{attempt}")
+        for name in core.inventory.nodes:
+            core.node_state(name, NodeState.ONLINE, None, BOOT)
+        core.plan(0.0)
+        return calls_of(lambda: core.plan(1.0))
+
+    assert cost_on(100) == cost_on(10)
