@@ -41,7 +41,9 @@ class Learned:
         self._times: dict[Hashable, deque[float]] = {}
         self._memory: dict[Hashable, deque[int]] = {}
         self._open: dict[Hashable, list[Task]] = {}
-        self._highs: dict[Hashable, float] = {}  # by command, until one more has run
+        self._highs: dict[str | None, dict[Hashable, float]] = {}
+        """The results of `_high_of`, by command, for each owner who has runs, until one more of theirs has run; under
+        None those for all other owners, until one more of anybody's has run."""
 
     def concerns(self, before: State, after: State) -> bool:
         """Tasks that ended well."""
@@ -85,10 +87,14 @@ class Learned:
         limit = task.time_limit_s
         if not self._times:
             return limit
+        owner = task.owner if task.owner in self._times else None
+        highs = self._highs.get(owner)
+        if highs is None:
+            highs = self._highs[owner] = {}
         kind = _same_command(task)
-        high = self._highs.get(kind)
+        high = highs.get(kind)
         if high is None:
-            high = self._highs[kind] = self._high_of(task)
+            high = highs[kind] = self._high_of(task)
         return high if limit is None or high < limit else limit
 
     def _high_of(self, task: Task) -> float:
@@ -117,7 +123,8 @@ class Learned:
     def _note(self, task: Task) -> None:
         if task.started_at is None or task.ended_at is None or task.is_allocation:
             return
-        self._highs.clear()
+        self._highs.pop(task.owner, None)
+        self._highs.pop(None, None)
         took = task.ran_s + max(0.0, task.ended_at - task.started_at)
         for _, kind in _kinds(task):
             _add(self._times, kind, took)

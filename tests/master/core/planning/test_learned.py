@@ -11,6 +11,7 @@ from master.core.nodes.inventory import NodeSpec
 from master.core.planning.expected import Expected
 from master.core.planning.learned import masked
 from master.core.tasks.task import Task, TaskState
+from tests.calls import calls_of
 from tests.master.core.small_core import core_with, launch_of
 
 CARD = NodeSpec(name="a", gpu_models=("GPU",) * 8, gpu_memory_mib=(24_564,) * 8)
@@ -136,3 +137,20 @@ def test_a_restart_takes_nothing_from_those_that_wait_of_what_was_learned_for_th
     again.load({task.id: task for task in (holder, waits)}, {}, 4)
     assert waits.learned_gpu_mib == 4000
     again.sanity_check()
+
+
+def test_a_run_changes_what_is_said_of_its_owners_tasks_and_of_those_whose_owner_has_no_runs_and_of_no_others() -> None:
+    core = core_with()
+    for name, seconds in (("ann", 10.0), ("bob", 20.0)):
+        run_for(core, seconds, owner=name)
+    at_most = core.learned.at_most
+    ann, anns_other, bob, cem = (
+        like(owner="ann"), like(owner="ann", command="other"), like(owner="bob"), like(owner="cem"),
+    )  # fmt: skip
+    assert [at_most(one) for one in (ann, anns_other, bob, cem)] == [10.0, 10.0, 20.0, 20.0]
+    known = calls_of(lambda: at_most(bob))
+    run_for(core, 40.0, owner="ann")
+    assert calls_of(lambda: at_most(bob)) == known, "nothing of bob's is worked out anew"
+    assert [at_most(one) for one in (ann, anns_other, bob, cem)] == [40.0, 40.0, 20.0, 40.0]
+    run_for(core, 5.0, owner="cem", command="other")
+    assert at_most(cem) == 5.0, "they have runs now, and those of others say nothing"
