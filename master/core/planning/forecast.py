@@ -147,8 +147,13 @@ class Forecast:
         return found
 
     def _as_they_end(self, holders: Iterable[Task]) -> list[Task]:
-        now, ends = self.now, self.ends
-        timed = [(ends(one.id) or _NEVER, one.started_at or now, one.id, one) for one in holders]
+        now, end_of, ends = self.now, self.end_of, self._ends
+        timed: list[tuple[float, float, int, Task]] = []
+        for one in holders:
+            number = one.id
+            if number not in ends:
+                ends[number] = end_of(one)
+            timed.append((ends[number] or _NEVER, one.started_at or now, number, one))
         timed.sort()
         return [one[3] for one in timed]
 

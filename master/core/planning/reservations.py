@@ -198,24 +198,32 @@ class Reserving:
     def _soonest(self, order: Order, request: Request, nodes: Iterable[Node]) -> dict[str, Hold]:
         """So many of the nodes that are free for it soonest, with what has to be kept there. Most could not be among
         them, by the number of their GPUs alone, and are not looked at more closely."""
-        early: list[tuple[float, int, int, Node]] = []
+        later: list[tuple[float, int, int, Node]] = []
         whole = next((need for need in request.needs if is_of_whole_gpus(need)), None)
         at_once = (self._forecast.now, 0)
-        for at, node in enumerate(nodes):
-            if self._may_have(node.name, order):
-                bound = at_once if whole is None else self._forecast.not_before(node, whole)
-                if bound is not None:
-                    early.append((*bound, at, node))
-        early.sort()
         found: list[tuple[float, int, int, str, Hold]] = []
         idle: dict[Hashable, Hold | None] = {}
-        for end, ended, at, node in early:
-            if len(found) == request.nodes and found[-1][:3] < (end, ended, at):
-                break
+
+        def look(at: int, node: Node) -> None:
             hold = self._hold_on(node, order, request, idle)
             if hold is not None:
                 insort(found, (hold.until or float("inf"), len(hold.holders), at, node.name, hold))
                 del found[request.nodes :]
+
+        for at, node in enumerate(nodes):
+            if self._may_have(node.name, order):
+                bound = at_once if whole is None else self._forecast.not_before(node, whole)
+                if bound == at_once:
+                    look(at, node)
+                    if len(found) == request.nodes and found[-1][:2] == at_once:
+                        break  # no other is free sooner, and of equals these are the first
+                elif bound is not None:
+                    later.append((*bound, at, node))
+        later.sort()
+        for end, ended, at, node in later:
+            if len(found) == request.nodes and found[-1][:3] < (end, ended, at):
+                break
+            look(at, node)
         return {name: hold for *_, name, hold in found}
 
     def _hold_on(self, node: Node, order: Order, request: Request, idle: dict[Hashable, Hold | None]) -> Hold | None:

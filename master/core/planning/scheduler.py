@@ -46,15 +46,12 @@ def nobody_knows(_task: Task) -> float | None:
     return None
 
 
-def waits_since(task: Task) -> float:
-    """From when on a task has waited for room, in seconds since the epoch."""
-    return task.eligible_at or task.submitted_at
-
-
 def due_at(task: Task, patience_s: float) -> float:
     """Return from when on room is kept for a task that waits, in seconds since the epoch: at once for one that somebody
     forced or that is urgent, otherwise after so many seconds."""
-    return ALWAYS if task.forced or task.urgent else waits_since(task) + patience_s
+    if task.forced or task.urgent:
+        return ALWAYS
+    return (task.eligible_at or task.submitted_at) + patience_s
 
 
 class Wait(NamedTuple):
@@ -201,7 +198,7 @@ class _Round:
         self._available.passes = self.reserving.passes
         self._available.holds = self.reserving.holds
 
-    def starts(self, wishes: list[Order]) -> Iterator[Placement]:
+    def starts(self, wishes: list[tuple[Order, Demand]]) -> Iterator[Placement]:
         """Yield the placements of the tasks that can start. `wishes`: the first of those that ask for the same, by
         which the next one of all is found."""
         available, ledger = self._available, self._ledger
@@ -209,7 +206,7 @@ class _Round:
         left = len(lines)  # of so many it is not known yet that there is no room for them
         heapq.heapify(lines)
         while lines and left:
-            order, _, line = lines[0]
+            order, number, line = lines[0]
             demand = line.demand
             if not ledger.allows(demand):  # nor any other that is alike, until somebody's task ends
                 self._let_go_all(demand)
@@ -235,22 +232,20 @@ class _Round:
             if line.first is None:
                 heapq.heappop(lines)
             else:
-                heapq.heapreplace(lines, (line.first, line.number, line))
+                heapq.heapreplace(lines, (line.first, number, line))
         yield from self._reserved()
 
-    def _lines(self, wishes: list[Order]) -> list[tuple[Order, int, Line]]:
-        """One for each wish; where somebody may go where others may not, for each who has it."""
-        demands = self._plan_input.demands
-        group_of = demands.group_of
-        firsts = [(order, demand) for order in wishes if (demand := group_of(order.id)) is not None]
-        lines: list[Line] = []
-        for first in firsts:
-            if self._available.is_open_to_all and not demands.has_weak(first[1].request, self._available.root_owners):
-                lines.append(Line(demands, first, len(lines)))
+    def _lines(self, wishes: list[tuple[Order, Demand]]) -> list[tuple[Order, int, Line]]:
+        """One for each wish, with its number; where somebody may go where others may not, for each who has it."""
+        demands, root_owners = self._plan_input.demands, self._available.root_owners
+        lines: list[tuple[Order, int, Line]] = []
+        for order, demand in wishes:
+            if self._available.is_open_to_all and not (root_owners and demands.has_weak(demand.request, root_owners)):
+                lines.append((order, len(lines), Line(demands, (order, demand))))
             else:
-                for one in demands.groups_of(first[1].request):
-                    lines.append(Line(demands, one, len(lines), is_alone=True))
-        return [(line.first, line.number, line) for line in lines if line.first is not None]
+                for one in demands.groups_of(demand.request):
+                    lines.append((one[0], len(lines), Line(demands, one, is_alone=True)))
+        return lines
 
     def _reserved(self) -> Iterator[Placement]:
         """Those for which room is kept, if they stand behind more of their like than are looked at in a round."""

@@ -140,15 +140,15 @@ class Backlog:
             same.append(number)
         return found
 
-    def wishes(self) -> Iterator[Order]:
+    def wishes(self) -> Iterator[tuple[Order, Demand]]:
         """Of those that ask for the same the first one, be they whose they may; wishes that nobody has are dropped."""
         for request, wish in list(self._wishes.items()):
-            order = self._first_of(wish)
-            if order is None:
+            first = self._first_of(wish)
+            if first is None:
                 del self._wishes[request]
                 self._looking.discard(request)
             else:
-                yield order
+                yield first
 
     def groups_of(self, request: Request) -> Iterator[tuple[Order, Demand]]:
         """The first task of each group that asks for this; groups that ran empty are dropped."""
@@ -192,7 +192,7 @@ class Backlog:
             heapq.heappop(heap)
         return None
 
-    def _first_of(self, wish: _Wish) -> Order | None:
+    def _first_of(self, wish: _Wish) -> tuple[Order, Demand] | None:
         """The first of all its groups. Each has its first among the heads, or is fresh; what was the first and is no
         more is found out when it comes to the top."""
         if wish.fresh:
@@ -202,7 +202,7 @@ class Backlog:
         while wish.heads:
             order, _, group = wish.heads[0]
             if self._is_filed(order):
-                return order
+                return order, group.demand
             heapq.heappop(wish.heads)
             if group.head is order:  # else it was passed by one that came later, and has its place
                 group.head = None

@@ -14,15 +14,14 @@ from master.core.tasks.request import Demand
 
 
 class Line:
-    """`first`, `demand`: the next one, and its demand; None where none is left. `number`: its own. `is_closed`: there
-    is no room for anybody in it. With `is_alone` it is the line of one group, else of all that ask for the same."""
+    """`first`, `demand`: the next one, and its demand; None where none is left. `is_closed`: there is no room for
+    anybody in it. With `is_alone` it is the line of one group, else of all that ask for the same."""
 
-    __slots__ = ("_backlog", "_behind", "_groups", "demand", "first", "is_closed", "number")
+    __slots__ = ("_backlog", "_behind", "_groups", "demand", "first", "is_closed")
 
-    def __init__(self, backlog: Backlog, first: tuple[Order, Demand], number: int, *, is_alone: bool = False) -> None:
+    def __init__(self, backlog: Backlog, first: tuple[Order, Demand], *, is_alone: bool = False) -> None:
         self.first: Order | None
         self.first, self.demand = first
-        self.number = number
         self.is_closed = False
         self._backlog = backlog
         self._groups: list[tuple[Order, Demand]] | None = [first] if is_alone else None  # found when asked for

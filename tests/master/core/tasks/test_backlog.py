@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from master.core.tasks.backlog import Backlog, Order, order_of
-from master.core.tasks.request import Request, demand_of, request_of
+from master.core.tasks.request import Demand, Request, demand_of, request_of
 from master.core.tasks.task import After, Task, TaskState
 from tests.calls import calls_of
 from tests.master.core.small_core import core_with, submit
@@ -39,7 +39,7 @@ def test_each_group_gives_its_tasks_in_the_order_of_the_queue(steps: list[Task |
             model.pop(step, None)
         elif model:
             head = min(model.values(), key=order_of)
-            assert min(backlog.wishes()) == order_of(head)
+            assert min(backlog.wishes()) == (order_of(head), demand_of(head))
             assert min(backlog.groups()) == (order_of(head), demand_of(head))
             assert next(backlog.following(demand_of(head))).id == head.id
             backlog.discard(head.id)
@@ -50,9 +50,9 @@ def test_each_group_gives_its_tasks_in_the_order_of_the_queue(steps: list[Task |
             assert list(backlog.following(demand)) == group
             assert heads.pop(demand) == group[0]
         assert not heads
-        firsts: dict[Request, Order] = {}
+        firsts: dict[Request, tuple[Order, Demand]] = {}
         for task in sorted(model.values(), key=order_of):
-            firsts.setdefault(request_of(task), order_of(task))
+            firsts.setdefault(request_of(task), (order_of(task), demand_of(task)))
         assert sorted(backlog.wishes()) == sorted(firsts.values())
         assert len(backlog) == len(model)
         assert all((number in backlog) == (number in model) for number in range(1, 9))
@@ -63,7 +63,7 @@ def test_what_is_first_costs_no_more_in_a_queue_that_grew_task_by_task() -> None
         backlog = Backlog()
         for number in range(1, length + 1):
             backlog.add(Task(id=number, command="true", owner="ann"))
-            assert [order.id for order in backlog.wishes()] == [1]
+            assert [order.id for order, _ in backlog.wishes()] == [1]
         backlog.discard(1)
         return calls_of(lambda: list(backlog.wishes()))
 
