@@ -10,7 +10,7 @@ chosen is the scheduler's matter, what is told at length that of `obstacles`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from math import ceil
@@ -341,6 +341,28 @@ class Kept(Protocol):
     spare: dict[str, int]
 
 
+class GpusKept(msgspec.Struct):
+    """The GPUs that are kept for another task, of which nothing else counts."""
+
+    gpus: frozenset[int]
+    spare: dict[str, int]
+
+
+def leaves_over(kept: Kept, needs: Iterable[Need]) -> bool:
+    """Is enough left over, of what is counted, beside what is kept?"""
+    spare = kept.spare
+    return not spare or all(spare.get(need.resource, need.amount) >= need.amount for need in needs)
+
+
+def use_spare(kept: Kept, needs: Iterable[Need]) -> None:
+    """Take of what is left over beside what is kept."""
+    spare = kept.spare
+    if spare:
+        for need in needs:
+            if need.resource in spare:
+                spare[need.resource] -= need.amount
+
+
 class Free:
     """The free resources at one place, less those that were taken since this was made. `counts`: how much of each
     resource, of what has numbers as a whole; `pieces`: of what has numbers, which."""
@@ -364,16 +386,16 @@ class Free:
         made.pieces = {name: cards.copy() for name, cards in self.pieces.items()}
         return made
 
-    def fits(self, needs: Iterable[Need], beside: Kept | None = None) -> bool:
+    def fits(self, needs: Collection[Need], beside: Kept | None = None) -> bool:
         """Is there enough of everything, if `beside` it something is kept?"""
+        if beside is not None and not leaves_over(beside, needs):
+            return False
         counts = self.counts
         for need in needs:
             if need.terms is not None or need.exact or (beside is not None and need.resource in self.pieces):
                 if self._chosen(need, need.amount, beside) is None:
                     return False
-            elif counts.get(need.resource, 0) < need.amount or (
-                beside is not None and beside.spare.get(need.resource, need.amount) < need.amount
-            ):
+            elif counts.get(need.resource, 0) < need.amount:
                 return False
         return True
 
@@ -384,16 +406,16 @@ class Free:
                 return need
         return None
 
-    def take(self, needs: Iterable[Need], beside: Kept | None = None) -> dict[str, list[int]]:
+    def take(self, needs: Collection[Need], beside: Kept | None = None) -> dict[str, list[int]]:
         """Take what fits, of what has a range as much as there is. Gives the numbers of the pieces that were taken, by
         resource."""
+        if beside is not None:
+            use_spare(beside, needs)
         taken = {}
         for need in needs:
             name = need.resource
             if name not in self.pieces:
                 self.counts[name] -= need.amount
-                if beside is not None and name in beside.spare:
-                    beside.spare[name] -= need.amount
                 continue
             amounts = range(max(need.amount, need.most), need.amount - 1, -1)
             choices = (self._chosen(need, amount, beside) for amount in amounts)

@@ -15,8 +15,13 @@ import msgspec
 
 from master.core.nodes.accounts import OWN, Gate
 from master.core.nodes.node import Node, Restriction
-from master.core.nodes.resources import GPUS, FreeNode, is_of_whole_gpus
+from master.core.nodes.resources import GPUS, FreeNode, GpusKept, Kept, is_of_whole_gpus, leaves_over
 from master.core.tasks.request import Request
+
+NO_GPUS: frozenset[int] = frozenset()
+
+REMEMBERED = 1000
+"""So many findings of one sort are remembered of a kind."""
 
 
 class Taken(NamedTuple):
@@ -30,10 +35,9 @@ class Taken(NamedTuple):
 
 class Kind:
     """`what`: what there is to find on each of these nodes; `free`: the same, to be asked, never changed; `places`:
-    where they stand in the registry, in order; `bit`: its own in the sets of `Candidates`; `after`: what those get that
-    were given a place here."""
+    where they stand in the registry, in order; `bit`: its own in the sets of `Candidates`."""
 
-    __slots__ = ("access", "after", "bit", "free", "places", "takes", "what")
+    __slots__ = ("_after", "_fitting", "access", "bit", "free", "places", "takes", "what")
 
     def __init__(self, what: Hashable, free: FreeNode, access: Access, bit: int) -> None:
         self.what = what
@@ -42,7 +46,33 @@ class Kind:
         self.takes = access.takes
         self.bit = bit
         self.places: list[int] = []
-        self.after: dict[Request, Taken] = {}
+        self._after: dict[tuple[Request, frozenset[int]], Taken] = {}
+        self._fitting: dict[tuple[Request, frozenset[int]], bool] = {}
+
+    def after(self, request: Request, beside: Kept | None) -> Taken | None:
+        """Return the resources of a task that was placed here before and asked for the same; None if there was none.
+        `beside`: the same GPUs were kept for another."""
+        return self._after.get((request, NO_GPUS if beside is None else beside.gpus))
+
+    def note_after(self, request: Request, beside: Kept | None, taken: Taken) -> None:
+        """Remember what a task gets."""
+        if len(self._after) >= REMEMBERED:
+            self._after.clear()
+        self._after[request, NO_GPUS if beside is None else beside.gpus] = taken
+
+    def fits_beside(self, request: Request, kept: Kept) -> bool:
+        """Does a request fit beside what is kept here for another, which fits if nothing is?"""
+        asked = (request, kept.gpus)
+        fits = self._fitting.get(asked)
+        if fits is None:
+            if len(self._fitting) >= REMEMBERED:
+                self._fitting.clear()
+            fits = self._fitting[asked] = self.free.fits(request.needs, GpusKept(kept.gpus, {}))
+        return fits and leaves_over(kept, request.needs)
+
+    def forget(self) -> None:
+        """Forget what leads to kinds of which there is no node."""
+        self._after = {asked: taken for asked, taken in self._after.items() if taken.kind.places}
 
     def bit_if_of(self, models: tuple[str, ...]) -> int:
         """Its bit, if there is a GPU of one of these models on each of its nodes, else 0."""

@@ -44,7 +44,6 @@ class Availability:
         self._beside: dict[int, Hold] = {}
         self._piles: dict[Hashable, _Pile] = {}  # nodes where something is kept, those together that are alike
         self._pile_of: dict[int, Hashable] = {}
-        self._fitting: dict[object, dict[Request, bool]] = {}
         self._in_the_way: dict[object, list[Hold]] = {}  # these two until something is taken, or what is kept changes
         self._refused: set[object] = set()
 
@@ -66,7 +65,7 @@ class Availability:
         self._changed()
         placed = ((self.free.place_of(name), hold) for name, hold in holds.items())
         self._beside = {place: hold for place, hold in placed if place is not None}
-        self._piles, self._pile_of, self._fitting = {}, {}, {}
+        self._piles, self._pile_of = {}, {}
         for place in self._beside:
             self._file(place)
 
@@ -74,16 +73,17 @@ class Availability:
         """Choose as many nodes as the task wants and take them in this room; None if what is asked for does not fit on
         enough of those where its owner may go."""
         request, same = demand.request, self._same(demand)
-        if not all(self.cluster.fits((need,), self._kept_from(need, task_id)) for need in request.shared):
+        if request.shared and not self._has_licences(request, task_id):
             return None
         if request.within is not None:
             return self._place_within(request.within, demand, task_id)
         if same in self._refused and not any(self.passes(task_id, hold) for hold in self.in_the_way(demand)):
             return None  # as the one before, who asked for the same and might have passed no less
-        chosen = self._best(demand, task_id) if request.gpus_on or self.free.ratings(request) else []
+        chosen = self._best(demand, task_id)
         if len(chosen) < request.nodes:
             self._refused.add(same)
             return None
+        self._changed()
         self._take_licences(request, task_id)
         return [self._take(place, request, task_id) for place in chosen]
 
@@ -94,9 +94,7 @@ class Availability:
     def fits_nowhere(self, request: Request) -> bool:
         """Is there no node where it would fit, were nothing kept for others? That is found in a moment, where nothing
         is said of certain nodes' GPUs, of licences, or of an allocation."""
-        if request.gpus_on or request.shared or request.within is not None:
-            return False
-        return not self.free.fits_on_some(request)
+        return not (request.gpus_on or request.shared or request.within is not None or self.free.fits_on_some(request))
 
     def within(self, allocation: int) -> dict[str, Free]:
         """Return the free GPUs among those that an allocation holds, by node, of the nodes that take tasks."""
@@ -119,6 +117,7 @@ class Availability:
             return None
         if request.nodes != len(request.only):
             fitting.sort()
+        self._changed()
         self._take_licences(request, task_id)
         return [
             self._take_within(allocation, place, name, request, task_id) for _, place, name in fitting[: request.nodes]
@@ -173,6 +172,9 @@ class Availability:
         """Is there room for it on a node, if nothing is kept there for others?"""
         place = self.free.place_of(node.name)
         return place is not None and self._rating(place, request) is not None
+
+    def _has_licences(self, request: Request, task_id: int) -> bool:
+        return all(self.cluster.fits((need,), self._kept_from(need, task_id)) for need in request.shared)
 
     def _take_licences(self, request: Request, task_id: int) -> None:
         for need in request.shared:
@@ -231,6 +233,8 @@ class Availability:
         """The same where the nodes are named: of equals the one that was named first. If all are wanted they are in
         the order in which they are named: that is who is rank 0."""
         request, fitting = demand.request, list[tuple[Any, int, int]]()
+        if not request.gpus_on and not self.free.fits_on_some(request):
+            return []
         for node in self.open_to(demand):
             place = self.free.place_of(node.name)
             rating = None if place is None else self._rating(place, request)
@@ -276,9 +280,7 @@ class Availability:
         self._pile_of[place] = same
 
     def _pile_with(self, place: int) -> _Pile:
-        hold, kind = self._beside[place], self.free.kind_at(place)
-        fitting = self._fitting.setdefault((kind.bit, hold.gpus, tuple(hold.spare.items())), {})
-        return _Pile(kind, hold, [place], fitting)
+        return _Pile(self.free.kind_at(place), self._beside[place], [place])
 
     def _rating(self, place: int, request: Request) -> Any:
         """How well it goes there, if nothing is kept there for others; None if it does not."""
@@ -292,10 +294,7 @@ class Availability:
     def _fits_beside(self, pile: _Pile, request: Request, task_id: int) -> bool:
         """The same where something is kept."""
         on_it = request.on(self.free.name_at(pile.places[0])) if request.gpus_on else request
-        fits = pile.fitting.get(on_it)
-        if fits is None:
-            fits = pile.fitting[on_it] = pile.kind.free.fits(on_it.needs, pile.hold)
-        return fits or self.passes(task_id, pile.hold)
+        return pile.kind.fits_beside(on_it, pile.hold) or self.passes(task_id, pile.hold)
 
     def _take(self, place: int, request: Request, task_id: int) -> Allocation:
         hold, name = self._beside.get(place), self.free.name_at(place)
@@ -303,15 +302,12 @@ class Availability:
         gpus, mib, _ = self.free.take(place, request.on(name), beside)
         if hold is not None:
             self._file(place)
-        self._changed()
         return Allocation(name, list(gpus), mib)
 
 
 class _Pile(NamedTuple):
-    """Nodes of one kind where the same is kept for one task; `places` in the registry's order; `fitting`: what fits
-    there beside it, as far as somebody asked."""
+    """Nodes of one kind where the same is kept for one task; `places` in the registry's order."""
 
     kind: Kind
     hold: Hold
     places: list[int]
-    fitting: dict[Request, bool]

@@ -16,7 +16,7 @@ from typing import Any
 
 from master.core.nodes.cards import Cards
 from master.core.nodes.inventory import Inventory
-from master.core.nodes.resources import GPUS, FreeNode, Kept, Need, Scope, rows_of
+from master.core.nodes.resources import GPUS, FreeNode, GpusKept, Kept, Need, Scope, rows_of, use_spare
 from master.core.planning.alike import Access, Candidates, Kind, Taken
 from master.core.planning.placement import DEFAULT, POLICIES
 from master.core.tasks.request import KEPT, Demand, Request
@@ -154,7 +154,7 @@ class FreeNodes:
         """Is there room for one part of it on any node?"""
         candidates = self._candidates.get(request) or self._candidates_for(request)
         live = self._live_for(candidates)
-        return bool(live) and bool(candidates.look(live, self._by_bit))
+        return live != 0 and (live & candidates.able != 0 or candidates.look(live, self._by_bit) != 0)
 
     def best(self, demand: Demand, without: Collection[int], among: Collection[int] | None) -> list[tuple[Any, int]]:
         """The best places for so many parts as its request has, or as there are, with their ratings; of equals the
@@ -163,11 +163,14 @@ class FreeNodes:
         found: list[tuple[Any, int]] = []
         if not candidates.look(self._live_for(candidates), self._by_bit):
             return found
+        worst = None  # the rating of the last, where there are enough
         for rating, _, kind in candidates.the_best_first:
-            if len(found) >= count and rating != found[-1][0]:
+            if worst is not None and rating != worst:
                 break
             if kind.places and kind.takes(demand.owner, by_admin=demand.by_admin):
                 found += [(rating, place) for place in kind.first(count, without, among)]
+                if len(found) >= count:
+                    worst = rating
         found.sort()
         return found[:count]
 
@@ -176,11 +179,12 @@ class FreeNodes:
     def take(self, place: int, request: Request, beside: Kept | None = None) -> Taken:
         """Give a task what it asks for there, where it fits; `beside` what is kept for another."""
         kind = self.kind_at(place)
-        taken = kind.after.get(request) if beside is None else None
+        taken = kind.after(request, beside)
         if taken is None:
             taken = self._after(kind, request.needs, beside)
-            if beside is None:
-                kind.after[request] = taken
+            kind.note_after(request, beside, taken)
+        if beside is not None:
+            use_spare(beside, request.needs)
         self._taken.setdefault(place, kind)
         self._move(place, taken.kind)
         return taken
@@ -193,7 +197,7 @@ class FreeNodes:
 
     def _after(self, kind: Kind, needs: tuple[Need, ...], beside: Kept | None) -> Taken:
         free = kind.free.copy()
-        gpus = free.take(needs, beside).get(GPUS.name, [])
+        gpus = free.take(needs, None if beside is None else GpusKept(beside.gpus, {})).get(GPUS.name, [])
         terms = next((need.terms for need in needs if need.terms is not None), None)
         mib = free.pieces[GPUS.name].share_mib(gpus, terms) if terms is not None and terms.share else None
         return Taken(tuple(gpus), mib, self._kind_of(free, kind.access))
@@ -249,7 +253,7 @@ class FreeNodes:
         gone = 0
         for what, kind in list(self._kinds.items()):
             if kind.places:
-                kind.after = {request: taken for request, taken in kind.after.items() if taken.kind.places}
+                kind.forget()
             else:
                 gone |= kind.bit
                 self._spare_bits.append(kind.bit)
