@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, WebSocketRoute, expect
+from playwright.sync_api import Browser, Route, WebSocketRoute, expect
 
 from tests.system.lab import Lab
 from tests.waiting import until
@@ -140,6 +140,51 @@ def test_a_key_holds_as_soon_as_what_it_is_for_is_shown(seen: Visit, lab: Lab) -
     seen.page.evaluate(PRESS_C)
     seen.page.evaluate("id => document.querySelector(`a[href$='tasks/${id}']`).click()", number)
     expect(seen.page.locator("dialog[open]")).to_be_visible()
+
+
+def test_keys_that_are_pressed_in_a_row_are_kept_for_the_page_that_opens(seen: Visit, lab: Lab) -> None:
+    with lab.client() as client:
+        number = client.submit(["true"], name="in a row", hold=True)
+    modules: list[Route] = []  # of the page of a task, on their way
+    seen.page.route("**/pages/task.js", lambda route: modules.append(route))  # noqa: PLW0108  (Playwright needs a function)
+
+    def open_and_press(*keys: str) -> None:
+        seen.go("queue?show=all&q=in+a+row")
+        expect(seen.page.locator("td.of-id")).to_have_text([str(number)])
+        for key in ("j", "Enter", *keys):
+            seen.page.keyboard.press(key)
+        until("the module is on its way", lambda: seen.page.title() and modules)
+
+    open_and_press("d")
+    modules.pop().continue_()
+    expect(seen.page.locator("[role=tab][aria-selected=true]")).to_have_text("Details")
+    open_and_press("c", "x")
+    modules.pop().continue_()
+    expect(seen.page.locator("dialog[open] .hits li")).to_contain_text(str(number))
+    open_and_press("l", "Escape")
+    modules.pop().continue_()
+    expect(seen.page.locator(".filter input")).to_have_value("in a row")
+    open_and_press("c")
+    seen.page.click("nav a[href=nodes]")
+    expect(seen.page.locator("td.of-name")).to_have_text("node0")
+    modules.pop().continue_()
+    seen.page.click("nav a[href=queue]")
+    expect(seen.page.locator("td.of-id").first).to_be_visible()
+    expect(seen.page.locator("dialog")).to_have_count(0)
+
+
+def test_the_enter_key_is_a_link_s_that_has_the_focus(seen: Visit, lab: Lab) -> None:
+    with lab.client() as client:
+        client.submit(["true"], name="not opened", hold=True)
+    seen.go("queue?q=not+opened")
+    expect(seen.page.locator("td.of-id")).to_have_count(1)
+    seen.page.keyboard.press("j")
+    seen.page.focus("nav a[href=nodes]")
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator("td.of-name")).to_have_text("node0")
+    seen.page.focus("td.of-name a")
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator(".node-head")).to_be_visible()
 
 
 def test_of_two_tabs_the_second_is_told_what_the_first_did(seen: Visit, lab: Lab) -> None:

@@ -1,5 +1,6 @@
 // The keyboard: pages say which keys do what, the newest first. Nothing is taken from who writes into a field, or from
-// the browser's own keys. `g` begins a word of two letters.
+// the browser's own keys. `g` begins a word of two letters. While a part of a page is on its way, keys that nothing has
+// yet are kept for it: people press them in a row, and a page that opens has none before its module has come.
 
 import { useLayoutEffect, useRef } from "./html.js";
 
@@ -7,6 +8,14 @@ import { useLayoutEffect, useRef } from "./html.js";
 
 /** @type {{keys: Record<string, Key>}[]} */
 const layers = [];
+const MOST_KEPT = 16;
+/** How many parts of the page are on their way. */
+let awaited = 0;
+/**
+ * Keys that are kept for them, each with the page on which it was pressed.
+ * @type {{name: string, event: KeyboardEvent, path: string}[]}
+ */
+let kept = [];
 let begun = "";
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let forgets;
@@ -17,27 +26,76 @@ function isWriting(target) {
     !(target instanceof HTMLInputElement && ["checkbox", "radio", "button"].includes(target.type));
 }
 
+/**
+ * What the browser itself opens or presses at Enter.
+ * @param {EventTarget | null} target
+ */
+function isControl(target) {
+  return target instanceof Element && target.closest("a, button, summary") !== null;
+}
+
+/**
+ * Does something else than the page take what is typed now?
+ * @param {EventTarget | null} target
+ */
+function isTaken(target) {
+  return isWriting(target) || document.querySelector("dialog[open]") !== null;
+}
+
 /** @param {KeyboardEvent} event */
 function pressed(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (isWriting(event.target) || document.querySelector("dialog[open]")) return;
+  if (isTaken(event.target) || (event.key === "Enter" && isControl(event.target))) return;
   const name = begun ? `${begun} ${event.key}` : event.key;
   begun = "";
   clearTimeout(forgets);
-  for (const { keys } of [...layers].reverse()) {
-    const key = keys[name];
-    if (key) {
-      event.preventDefault();
-      key.does(event);
-      return;
-    }
-  }
-  if (event.key === "g") {
+  if (act(name, event)) {
+    event.preventDefault();
+  } else if (event.key === "g") {
     begun = "g";
     forgets = setTimeout(() => {
       begun = "";
     }, 1_500);
+  } else if (awaited && kept.length < MOST_KEPT) {
+    kept.push({ name, event, path: location.pathname });
   }
+}
+
+/**
+ * Do what the key does; whether anything has it.
+ * @param {string} name
+ * @param {KeyboardEvent} event
+ */
+function act(name, event) {
+  const layer = [...layers].reverse().find(({ keys }) => keys[name]);
+  layer?.keys[name].does(event);
+  return layer !== undefined;
+}
+
+/** The next key that was kept, unless something is still on its way; what it does is drawn before the one after it. */
+function next() {
+  if (awaited) return;
+  const [first, ...others] = kept;
+  kept = others;
+  if (!first) return;
+  if (first.path !== location.pathname || isTaken(document.activeElement)) {
+    kept = [];
+    return;
+  }
+  act(first.name, first.event);
+  queueMicrotask(next);
+}
+
+/**
+ * A part of the page is on its way; what is returned says that it is there.
+ * @returns {() => void}
+ */
+export function awaitPart() {
+  awaited += 1;
+  return () => {
+    awaited -= 1;
+    queueMicrotask(next); // once it is drawn
+  };
 }
 
 addEventListener("keydown", pressed);

@@ -27,6 +27,8 @@ import { Waits } from "../parts/waits.js";
  * @type {Record<string, string>}
  */
 const TABS = { log: "l", why: "w", details: "d", files: "F", compare: "C" };
+/** @type {Record<string, string>} */
+const ACTIONS = { c: "cancel", r: "retry", h: "hold", u: "release", p: "pause", P: "resume", M: "edit" };
 
 const loads = {
   log: () => import("../parts/log.js"),
@@ -48,13 +50,7 @@ export function Page({ parts }) {
   const tab = query.get("tab") ?? (task && WAITING.has(task.state) ? "why" : "log");
   useKeys({
     ...Object.fromEntries(Object.entries(TABS).map(([name, key]) => [key, { does: () => setQuery({ tab: name }), says: `tab.${name}` }])),
-    c: { does: () => task && act("cancel", [task]), says: "action.cancel" },
-    r: { does: () => task && act("retry", [task]), says: "action.retry" },
-    h: { does: () => task && act("hold", [task]), says: "action.hold" },
-    u: { does: () => task && act("release", [task]), says: "action.release" },
-    p: { does: () => task && act("pause", [task]), says: "action.pause" },
-    P: { does: () => task && act("resume", [task]), says: "action.resume" },
-    M: { does: () => task && act("edit", [task]), says: "action.edit" },
+    ...(task ? Object.fromEntries(Object.entries(ACTIONS).map(([key, name]) => [key, { does: () => act(name, [task]), says: `action.${name}` }])) : {}),
     Escape: { does: () => goBackTo("queue"), says: "page.queue" },
   });
   if (fault && !task) return html`<div class="empty"><p>${saidOfFailure(asFailure(fault))}</p><a href="queue?show=all">${t("page.queue")}</a></div>`;
