@@ -25,6 +25,12 @@ def test_the_folder_of_a_task_is_shown_and_its_keys_are_meant_for_files(seen: Vi
         "muster files cp -r 'data/run 王/model.pt' 'data/run 王'"
     )
     seen.page.keyboard.press("Escape")
+    for key in ("x", "Escape"):
+        seen.page.keyboard.press(key)
+        expect(seen.page.locator("td.of-name")).to_have_text("model.pt")
+    seen.page.keyboard.press("Escape")
+    expect(seen.page).to_have_url(f"{seen.url}/queue")
+    seen.go(f"tasks/{number}?tab=files")
     seen.page.click("td.of-name a")
     expect(seen.page.locator("pre.file-text")).to_have_text("weights")
 

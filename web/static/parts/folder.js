@@ -273,7 +273,7 @@ function useFolderKeys({ path, shown, chosen, cursor, setCursor, selected, setSe
       },
       says: "keys.select",
     },
-    Escape: { does: () => setSelected(new Set()), says: "keys.clear" },
+    ...(selected.size ? { Escape: { does: () => setSelected(new Set()), says: "keys.clear" } } : {}), // else it leads back from the page
     n: { does: () => !why && makeFolder(path, done), says: "keys.new-folder" },
     ...acts,
   });
