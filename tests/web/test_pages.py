@@ -86,6 +86,34 @@ def test_what_a_task_is_called_and_prints_is_text_and_nothing_else(browser: Brow
         assert seen.count("main img, main b, .log b") == 0
 
 
+HIDES_TEXT = "(one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1"
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "phone"])
+def test_a_command_line_is_shown_whole_and_a_sentence_shows_commands_as_such(
+    browser: Browser, console: Console, lab: Lab, size: tuple[int, int]
+) -> None:
+    with lab.client() as client:
+        number = client.submit(["true"], name="消融实验" * 12, hold=True)
+    with signed_in(browser, console, language="zh-CN", size=size) as seen:
+        seen.go(f"tasks/{number}?tab=details")
+        line = seen.page.locator(".command code")
+        expect(line).to_contain_text("消融实验" * 12)
+        assert not line.evaluate(HIDES_TEXT)
+        seen.go("tasks/99999")
+        expect(seen.page.locator("main .empty p code")).to_have_text("muster queue --all")
+        seen.go("admin/audit")
+        expect(seen.page.locator("td.of-verb").first).to_be_visible()
+        for title in seen.page.locator("thead th").all():
+            assert not title.evaluate(HIDES_TEXT), title.inner_text()
+        seen.go("queue")
+        seen.page.keyboard.press("?")
+        words = seen.page.locator("dialog .keys dd")
+        expect(words.first).to_be_visible()
+        starts = words.evaluate_all("all => all.map((one) => Math.round(one.getBoundingClientRect().left))")
+        assert len(set(starts)) == (2 if size == WIDE else 1), "what keys do stands in columns"
+
+
 def test_somebody_signs_in_with_a_password_and_out_of_a_page_that_ended(browser: Browser, console: Console) -> None:
     with visit(browser, console) as seen:
         seen.sign_in("ann")

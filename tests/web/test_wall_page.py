@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.system.lab import Lab
 from tests.waiting import until
-from tests.web.browser import signed_in, visit
+from tests.web.browser import NARROW, signed_in, visit
 from tests.web.console import Console
 
 HOSTILE = "<img src=x onerror=alert(1)> 王伟"
@@ -41,6 +41,16 @@ def test_a_screen_shows_what_runs_and_nothing_that_is_private(
         expect(seen.page.locator(".wall-node")).to_be_visible()
     with lab.client() as owner:
         owner.cancel([number])
+
+
+def test_a_phone_shows_each_gpu_whole(browser: Browser, console: Console, token: str) -> None:
+    with visit(browser, console, size=NARROW) as seen:
+        seen.page.goto(f"{console.url}/wall#token={token}")
+        gpus = seen.page.locator(".wall-node .gpu")
+        expect(gpus).to_have_count(8)
+        edge = seen.page.locator(".wall-grid").evaluate("one => one.getBoundingClientRect().right")
+        rights = gpus.evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+        assert max(rights) <= edge
 
 
 def test_a_screen_shows_reserved_gpus_by_the_number_of_the_task(

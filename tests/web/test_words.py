@@ -101,6 +101,14 @@ def test_a_text_in_a_template_would_be_found() -> None:
     assert literals('html`<p class="one two">${t("a.b")} · <code>muster top</code></p>`') == []
 
 
+def test_what_is_said_of_a_failure_shows_its_commands_as_such() -> None:
+    bare = re.compile(r"(?<!text=)\$\{(?:[^{}]*: )?saidOfFailure\(")
+    with each_case() as cases:
+        for path in modules():
+            with cases.case(path.relative_to(STATIC).as_posix()):
+                assert bare.findall(path.read_text(encoding="utf-8")) == []
+
+
 def test_every_sentence_of_the_wire_is_said_in_chinese() -> None:
     assert SENTENCES.keys() - SENTENCES_IN_CHINESE.keys() == set(), "it belongs into web/static/words/zh-CN"
     assert SENTENCES_IN_CHINESE.keys() - SENTENCES.keys() == set(), "nothing says this any more"

@@ -13,6 +13,7 @@ import { setTheme, theme, THEMES } from "../core/theme.js";
 import { Command } from "../parts/command.js";
 import { askFor } from "../parts/dialog.js";
 import { Refusal } from "../parts/refusal.js";
+import { Said } from "../parts/said.js";
 import { complain, tell } from "../parts/toast.js";
 import { Waits } from "../parts/waits.js";
 import { Languages } from "./sign-in.js";
@@ -65,7 +66,7 @@ function Password() {
     <form class="stack" onSubmit=${submit}>
       <label class="labelled">${t("me.old")}<input name="old" type="password" autocomplete="current-password" required /></label>
       <label class="labelled">${t("sign-in.new-password")}<input name="new" type="password" autocomplete="new-password" required /></label>
-      ${fault ? html`<p class="refusal" role="alert">${fault}</p>` : null}
+      ${fault ? html`<p class="refusal" role="alert"><span><${Said} text=${fault} /></span></p>` : null}
       <div class="dialog-actions"><button class="primary">${t("me.set")}</button></div>
     </form>
   </section>`;

@@ -154,7 +154,7 @@ function Doctor({ name }) {
     <h2>${t("doctor")}</h2>
     <div class="stack">
       <div class="task-actions"><button disabled=${isBusy} onClick=${look}>${isBusy ? t("doctor.looks") : t("doctor.ask")}</button></div>
-      ${fault ? html`<p class="warned">${saidOfFailure(asFailure(fault))}</p>` : null}
+      ${fault ? html`<p class="warned"><${Said} text=${saidOfFailure(asFailure(fault))} /></p>` : null}
       ${told
         ? html`<div class="scrolls" tabindex="0"><table class="plain">
             <tbody>

@@ -6,6 +6,7 @@ import { LANGUAGES, language, saidOfFailure, setLanguage, t } from "../core/i18n
 import { signIn } from "../core/session.js";
 import { Command } from "../parts/command.js";
 import { Icon } from "../parts/icons.js";
+import { Said } from "../parts/said.js";
 
 /** The secret of a one-time link stands behind `#`, which no server and no previewer of links gets to see. */
 function linkHere() {
@@ -38,7 +39,7 @@ export function SignIn() {
     <form onSubmit=${submit}>
       <h1><img src="static/icon.svg" alt="" width="28" height="28" />Muster</h1>
       <${Fields} way=${way} />
-      ${fault ? html`<p class="refusal" role="alert"><${Icon} name="warn" />${saidOfFailure(fault)}</p>` : null}
+      ${fault ? html`<p class="refusal" role="alert"><${Icon} name="warn" /><span><${Said} text=${saidOfFailure(fault)} /></span></p>` : null}
       ${fault?.key === "no_log_ins" ? html`<${Command} text="muster users add NAME --admin --links" />` : null}
       <button class="primary" type="submit" disabled=${isBusy}>
         ${isBusy ? t("sign-in.busy") : way === "link" ? t("sign-in.choose") : t("sign-in.do")}

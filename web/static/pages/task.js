@@ -53,7 +53,7 @@ export function Page({ parts }) {
     ...(task ? Object.fromEntries(Object.entries(ACTIONS).map(([key, name]) => [key, { does: () => act(name, [task]), says: `action.${name}` }])) : {}),
     Escape: { does: () => goBackTo("queue"), says: "page.queue" },
   });
-  if (fault && !task) return html`<div class="empty"><p>${saidOfFailure(asFailure(fault))}</p><a href="queue?show=all">${t("page.queue")}</a></div>`;
+  if (fault && !task) return html`<div class="empty"><p><${Said} text=${saidOfFailure(asFailure(fault))} /></p><a href="queue?show=all">${t("page.queue")}</a></div>`;
   if (!task) return html`<${Waits} />`;
   return html`<div class="page fills task">
     <${Head} task=${task} page=${page} />
@@ -180,7 +180,7 @@ function Why({ task }) {
       isWanted = false;
     };
   }, [task.id, /** @type {any} */ (task).seq, tick, returned]);
-  if (fault && !why) return html`<div class="empty">${saidOfFailure(asFailure(fault))}</div>`;
+  if (fault && !why) return html`<div class="empty"><p><${Said} text=${saidOfFailure(asFailure(fault))} /></p></div>`;
   if (!why) return html`<${Waits} />`;
   const details = why.details ?? [];
   const ways = why.would_start ?? [];

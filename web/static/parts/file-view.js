@@ -16,6 +16,7 @@ import { Breadcrumb } from "./breadcrumb.js";
 import { download } from "./download.js";
 import { FileActions } from "./file-actions.js";
 import { rights } from "./folder.js";
+import { Said } from "./said.js";
 import { tell } from "./toast.js";
 import { Waits } from "./waits.js";
 
@@ -56,7 +57,7 @@ export function FileView({ path, entry, again }) {
       ${isOther ? null : html`<button aria-disabled=${Boolean(why)} title=${why ? t(why) : "[e]"} onClick=${() => !why && setEdited(true)}>${t("files.edit")}</button>
         <${FileActions} folder=${folderOf(path)} entries=${[{ ...entry, name: nameOf(path) }]} done=${() => go(up)} />`}
     </div>
-    ${fault ? html`<div class="empty"><p class="refusal">${saidOfFailure(asFailure(fault))}</p><button onClick=${look}>${t("files.again")}</button></div>` : isOther ? html`<div class="empty">${t("files.is-other")}</div>` : html`<${Content} path=${path} content=${content} more=${() => setMost(MOST)} />`}
+    ${fault ? html`<div class="empty"><p class="refusal"><span><${Said} text=${saidOfFailure(asFailure(fault))} /></span></p><button onClick=${look}>${t("files.again")}</button></div>` : isOther ? html`<div class="empty">${t("files.is-other")}</div>` : html`<${Content} path=${path} content=${content} more=${() => setMost(MOST)} />`}
   </div>`;
 }
 
@@ -166,7 +167,7 @@ function Editor({ path, text: now, tag: tagNow, leave }) {
       <button onClick=${() => close(false)}>${t("files.leave")}</button>
       <button class="primary" disabled=${isBusy || !isChanged} title=${"Ctrl+S"} onClick=${() => save(tag)}>${t("files.save")}</button>
     </div>
-    ${fault ? html`<p class="refusal" role="alert">${saidOfFailure(fault)}${fault.key === "file_changed" ? html` <button onClick=${() => save(null)}>${t("files.overwrite")}</button>` : null}</p>` : null}
+    ${fault ? html`<p class="refusal" role="alert"><span><${Said} text=${saidOfFailure(fault)} /></span>${fault.key === "file_changed" ? html` <button onClick=${() => save(null)}>${t("files.overwrite")}</button>` : null}</p>` : null}
     <textarea class="file-text" spellcheck=${false} aria-label=${t("files.content")} value=${words} onInput=${(/** @type {any} */ event) => write(event.target.value)} onKeyDown=${keyed}></textarea>
   </div>`;
 }

@@ -13,7 +13,14 @@ import { useSignal } from "../core/signal.js";
 import { pageAt, PAGES } from "../pages/index.js";
 import { askFor } from "./dialog.js";
 import { Icon } from "./icons.js";
+import { Said } from "./said.js";
 import { Waits } from "./waits.js";
+
+/**
+ * How keys are shown whose names are longer than what stands on them.
+ * @type {Record<string, string>}
+ */
+const SIGNS = { ArrowDown: "↓", ArrowUp: "↑", Backspace: "⌫", Escape: "Esc" };
 
 export function Frame() {
   const { path } = usePlace();
@@ -134,13 +141,13 @@ function Banner() {
       <${Icon} name="warn" />${since ? t("live.lost.since", { since }) : t("live.lost.never")}
     </div>`;
   }
-  return fault ? html`<div class="banner is-bad" role="alert"><${Icon} name="warn" />${saidOfFailure(fault)}</div>` : null;
+  return fault ? html`<div class="banner is-bad" role="alert"><${Icon} name="warn" /><span><${Said} text=${saidOfFailure(fault)} /></span></div>` : null;
 }
 
 /** @param {{done: (value: any) => void}} props */
 function Keys({ done }) {
   return html`<dl class="keys">
-      ${allKeys().map(([name, key]) => html`<div key=${name}><dt><kbd>${name}</kbd></dt><dd>${t(key.says)}</dd></div>`)}
+      ${allKeys().map(([name, key]) => html`<div key=${name}><dt><kbd title=${name}>${SIGNS[name] ?? name}</kbd></dt><dd>${t(key.says)}</dd></div>`)}
     </dl>
     <div class="dialog-actions"><button class="primary" onClick=${() => done(null)}>${t("close")}</button></div>`;
 }

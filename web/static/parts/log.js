@@ -12,6 +12,7 @@ import { setQuery, place } from "../core/route.js";
 import { download } from "./download.js";
 import { Icon } from "./icons.js";
 import { LogSearch, search, Searching } from "./log-search.js";
+import { Said } from "./said.js";
 import { complain, tell } from "./toast.js";
 import { Waits } from "./waits.js";
 
@@ -48,7 +49,7 @@ export function Log({ which, isBegun = true, isOver = () => false, path }) {
   });
   if (fault && !isReady) {
     const isNone = fault.code === "not_found" || !isBegun;
-    return html`<div class="empty"><p>${isNone ? t("log.none") : saidOfFailure(fault)}</p></div>`;
+    return html`<div class="empty"><p><${Said} text=${isNone ? t("log.none") : saidOfFailure(fault)} /></p></div>`;
   }
   if (!isReady) return html`<${Waits} />`;
   return html`<div class="log">

@@ -7,6 +7,7 @@ import { saidOfFailure, t } from "../core/i18n.js";
 import { useSignal } from "../core/signal.js";
 import { clearDone, drop, replace, tryAgain, uploads } from "../core/uploads.js";
 import { Icon } from "./icons.js";
+import { Said } from "./said.js";
 
 /** @typedef {import("../core/uploads.js").Upload} Upload */
 
@@ -38,6 +39,6 @@ function Row({ upload }) {
     ${state === "exists" ? html`<button onClick=${() => replace(upload)}>${t("files.replace")}</button>` : null}
     ${state === "refused" ? html`<button onClick=${() => tryAgain(upload)}>${t("files.again")}</button>` : null}
     <button class="quiet" aria-label=${t("files.drop", { name: harmless(file.name) })} title=${t("files.drop", { name: harmless(file.name) })} onClick=${() => drop(upload)}><${Icon} name="close" /></button>
-    ${state === "refused" && upload.failure ? html`<p class="refusal">${saidOfFailure(upload.failure)}</p>` : null}
+    ${state === "refused" && upload.failure ? html`<p class="refusal"><span><${Said} text=${saidOfFailure(upload.failure)} /></span></p>` : null}
   </li>`;
 }

@@ -53,7 +53,7 @@ function auditColumns() {
   return [
     { name: "at", title: t("audit.at"), width: 120, cell: (/** @type {Row} */ { entry }) => html`<time title=${wholeMoment(entry.at)}>${moment(entry.at)}</time>` },
     { name: "user", title: t("audit.user"), width: 120, cell: (/** @type {Row} */ { entry }) => harmless(entry.user ?? "") },
-    { name: "verb", title: t("audit.verb"), width: 140, cell: (/** @type {Row} */ { entry }) => html`<code>${harmless(entry.verb)}</code>` },
+    { name: "verb", title: t("audit.action"), width: 160, cell: (/** @type {Row} */ { entry }) => html`<code>${harmless(entry.verb)}</code>` },
     { name: "target", title: t("audit.target"), width: 0, cell: (/** @type {Row} */ { entry }) => html`<span title=${harmless(entry.target)}>${harmless(entry.target)}</span>` },
     { name: "result", title: t("audit.result"), width: 150, cell: (/** @type {Row} */ { entry }) => html`<span class=${entry.result === "ok" ? "is-good" : "warned"}>${harmless(entry.result)}${entry.left_out ? ` +${entry.left_out}` : ""}</span>` },
     { name: "from", title: t("token.from"), width: 150, cell: (/** @type {Row} */ { entry }) => html`<code>${harmless(entry.from)}</code> <small>${harmless(entry.via)}</small>` },

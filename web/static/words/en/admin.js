@@ -108,6 +108,7 @@ export const WORDS = {
   "setting.scheduler.keep_history": "So many ended tasks are kept at hand; older ones move to the monthly files",
   "setting.limits.waiting_tasks": "So many tasks may wait, of all people together",
   "audit.user": "User",
+  "audit.action": "Verb",
   "audit.verb": "Verb, or its noun (task)",
   "audit.since": "Since when",
   "audit.ever": "Ever since",

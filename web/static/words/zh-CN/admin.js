@@ -108,6 +108,7 @@ export const WORDS = {
   "setting.scheduler.keep_history": "保留在手边的已结束任务数；更早的移入按月的文件",
   "setting.limits.waiting_tasks": "所有人等待中的任务总数上限",
   "audit.user": "用户",
+  "audit.action": "操作",
   "audit.verb": "操作，或其类别（task）",
   "audit.since": "起始时间",
   "audit.ever": "全部",
