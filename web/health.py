@@ -14,7 +14,7 @@ from web.problems import problem
 from web.session import shown_by
 from wire.errors import MusterError
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 async def healthz(_request: Request, _hall: Hall) -> Response:
@@ -36,7 +36,8 @@ async def metrics(request: Request, hall: Hall) -> Response:
     shown = shown_by(request, hall)
     info = msgspec.json.decode(await hall.callers.call(shown, "server.info", {}))
     nodes = msgspec.json.decode(await hall.callers.call(shown, "node.list", {}))
-    return Response("".join(_lines(info, nodes)), media_type=TEXT, headers={"Cache-Control": "no-store"})
+    text = "".join(_lines(info, nodes)) + "# EOF\n"
+    return Response(text, media_type=OPEN_METRICS, headers={"Cache-Control": "no-store"})
 
 
 def _lines(info: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
@@ -59,7 +60,7 @@ def _lines(info: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _family(name: str, told: str, values: Sequence[tuple[dict[str, Any], float]]) -> Iterator[str]:
-    """A metric, as Prometheus reads it."""
+    """A metric, as OpenMetrics writes it."""
     if not values:
         return
     yield f"# HELP {name} {told}\n# TYPE {name} gauge\n"

@@ -302,7 +302,10 @@ def test_how_it_goes_is_told_to_who_watches(console: Console, tokens: dict[str, 
             "the node is online",
             lambda: 'muster_nodes{state="online"} 1\n' in anybody.get("/metrics", headers=shown).text,
         )
-        told = anybody.get("/metrics", headers=shown).text
+        got = anybody.get("/metrics", headers=shown)
+    assert got.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    told = got.text
+    assert told.endswith("\n# EOF\n"), "what breaks off before is no whole answer"
     assert all(re.fullmatch(r'#.*|[a-z_]+(\{([a-z]+="[^"\n]*",?)*\})? -?[0-9.e+]+', line) for line in told.splitlines())
 
 
