@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.system.lab import Lab
 from tests.waiting import until
-from tests.web.browser import NARROW, Visit, signed_in
+from tests.web.browser import LANGUAGES, NARROW, Visit, signed_in
 from tests.web.console import Console
 
 MANY = 10_000
@@ -61,6 +61,18 @@ def test_keys_move_select_and_ask_before_they_cancel(seen: Visit, lab: Lab) -> N
     with lab.client() as client:
         until("both are cancelled", lambda: {client.show(one)["state"] for one in (1, 3)} == {"cancelled"})
     expect(seen.page.locator(".action-count")).to_have_text(f"{MANY - 2:,} tasks")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_all_that_can_be_done_with_two_tasks_is_in_sight(browser: Browser, console: Console, language: str) -> None:
+    with signed_in(browser, console, language=language) as seen:
+        seen.go("queue")
+        for key in "jxjx":
+            seen.page.keyboard.press(key)
+        buttons = seen.page.locator(".action-bar :is(button, a)")
+        expect(buttons).to_have_count(15)
+        for button in buttons.all():
+            expect(button).to_be_in_viewport(ratio=1)
 
 
 def test_a_dialog_that_is_left_does_nothing(seen: Visit, lab: Lab) -> None:

@@ -18,6 +18,7 @@ const PATHS = {
   help: "M9 9a3 3 0 115 2c-1.5 1-2 1.500-2 3M12 18h.01",
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   download: "M12 4v11M7 11l5 5 5-5M4 20h16",
+  first: "M6 5h12M6 17l6-6 6 6",
   up: "M6 15l6-6 6 6",
   down: "M6 9l6 6 6-6",
   right: "M9 6l6 6-6 6",

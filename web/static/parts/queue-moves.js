@@ -87,7 +87,7 @@ export function QueueMoves({ tasks }) {
   const waiting = tasks.filter((task) => WAITING.has(task.state));
   const button = (/** @type {string} */ name, /** @type {string} */ key, /** @type {() => unknown} */ does) => {
     const word = t(`move.${name}`);
-    const isArrow = name === "up" || name === "down";
+    const isArrow = name === "first" || name === "up" || name === "down";
     return html`<button aria-disabled=${Boolean(why)} aria-label=${word} title=${why ? t(why) : `${word} [${key}]`} onClick=${() => !why && does()}>${isArrow ? html`<${Icon} name=${name} />` : word}</button>`;
   };
   return html`${button("first", "T", () => move(tasks, "first"))}${button("up", "K", () => move(tasks, "up"))}${button("down", "J", () => move(tasks, "down"))}${button("priority", "+ -", () => askPriority(waiting))}`;
