@@ -149,6 +149,29 @@ def test_one_like_another_and_the_line_that_submits_it_again_ask_for_all_that_it
     assert {field: by_form[field] for field in asked} == asked
 
 
+@pytest.mark.parametrize("is_script", [True, False], ids=["script", "words"])
+def test_the_line_that_submits_it_again_keeps_line_ends_and_what_is_not_seen(
+    seen: Visit, lab: Lab, *, is_script: bool
+) -> None:
+    script = "for x in 1 2; do\n\techo \"it's $x \\\\n\"\ndone\nprintf 'a\u200bb\x1b[0m\U000e0041'\n"
+    command = script if is_script else ["bash", "-c", script, "a\nb"]
+    with lab.client() as client:
+        number = client.submit(command, hold=True)
+    seen.go(f"tasks/{number}?tab=details")
+    line = str(seen.page.locator(".details .command code").text_content())
+    assert not {"\u200b", "\x1b", "\U000e0041"} & set(line)
+    begin, _, words = line.partition("muster submit")
+    done = subprocess.run(
+        ["bash", "-c", f"{begin}{shlex.quote(sys.executable)} -m muster submit --hold{words}"], cwd=ROOT,
+        env={**lab.environment(), "MUSTER_CONF": str(lab.conf), "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with lab.client() as client:
+        again = client.show(int(done.stdout))["command"]
+    assert again == (["bash", "-c", script] if is_script else command)
+
+
 def test_what_is_asked_of_gpus_and_of_time_is_submitted(seen: Visit, lab: Lab) -> None:
     begun = time.time()
     seen.page.fill("textarea[name=command]", "true")

@@ -32,9 +32,17 @@ export function commandLine(command) {
   return harmless(typeof command === "string" ? command : command.map(quoted).join(" "));
 }
 
-/** @param {string} word */
+/** What `harmlessLines` would show as an escape: no shell but one that is told so would read that back. */
+const UNSEEN = /[^\P{C}\n\t]|[\p{Zl}\p{Zp}]/gu;
+
+/**
+ * A word as a shell reads it back: in bash's own escapes where some of it is unseen.
+ * @param {string} word
+ */
 export function quoted(word) {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
+  if (word.search(UNSEEN) < 0) return `'${word.replaceAll("'", `'"'"'`)}'`;
+  return `$'${word.replace(/[\\']/g, "\\$&").replace(UNSEEN, (one) => `\\U${Number(one.codePointAt(0)).toString(16).padStart(8, "0")}`)}'`;
 }
 
 /**

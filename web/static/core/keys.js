@@ -8,7 +8,6 @@ import { useLayoutEffect, useRef } from "./html.js";
 
 /** @type {{keys: Record<string, Key>}[]} */
 const layers = [];
-const MOST_KEPT = 16;
 /** How many parts of the page are on their way. */
 let awaited = 0;
 /**
@@ -27,14 +26,6 @@ function isWriting(target) {
 }
 
 /**
- * What the browser itself opens or presses at Enter.
- * @param {EventTarget | null} target
- */
-function isControl(target) {
-  return target instanceof Element && target.closest("a, button, summary") !== null;
-}
-
-/**
  * Does something else than the page take what is typed now?
  * @param {EventTarget | null} target
  */
@@ -45,7 +36,8 @@ function isTaken(target) {
 /** @param {KeyboardEvent} event */
 function pressed(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (isTaken(event.target) || (event.key === "Enter" && isControl(event.target))) return;
+  // Enter is a link's or a button's that has the focus.
+  if (isTaken(event.target) || (event.key === "Enter" && document.querySelector(":is(a, button, summary):focus"))) return;
   const name = begun ? `${begun} ${event.key}` : event.key;
   begun = "";
   clearTimeout(forgets);
@@ -56,7 +48,7 @@ function pressed(event) {
     forgets = setTimeout(() => {
       begun = "";
     }, 1_500);
-  } else if (awaited && kept.length < MOST_KEPT) {
+  } else if (awaited) {
     kept.push({ name, event, path: location.pathname });
   }
 }
@@ -75,14 +67,10 @@ function act(name, event) {
 /** The next key that was kept, unless something is still on its way; what it does is drawn before the one after it. */
 function next() {
   if (awaited) return;
-  const [first, ...others] = kept;
-  kept = others;
+  const first = kept.shift();
   if (!first) return;
-  if (first.path !== location.pathname || isTaken(document.activeElement)) {
-    kept = [];
-    return;
-  }
-  act(first.name, first.event);
+  if (first.path !== location.pathname || isTaken(document.activeElement)) kept = [];
+  else act(first.name, first.event);
   queueMicrotask(next);
 }
 

@@ -20,7 +20,7 @@ import { Waits } from "./waits.js";
  * How keys are shown whose names are longer than what stands on them.
  * @type {Record<string, string>}
  */
-const SIGNS = { ArrowDown: "↓", ArrowUp: "↑", Backspace: "⌫", Escape: "Esc" };
+const SIGNS = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc" };
 
 export function Frame() {
   const { path } = usePlace();
@@ -147,7 +147,7 @@ function Banner() {
 /** @param {{done: (value: any) => void}} props */
 function Keys({ done }) {
   return html`<dl class="keys">
-      ${allKeys().map(([name, key]) => html`<div key=${name}><dt><kbd title=${name}>${SIGNS[name] ?? name}</kbd></dt><dd>${t(key.says)}</dd></div>`)}
+      ${allKeys().map(([name, key]) => html`<div key=${name}><dt><kbd>${SIGNS[name] ?? name}</kbd></dt><dd>${t(key.says)}</dd></div>`)}
     </dl>
     <div class="dialog-actions"><button class="primary" onClick=${() => done(null)}>${t("close")}</button></div>`;
 }

@@ -164,11 +164,11 @@ function Attempts({ attempts }) {
 }
 
 /**
- * The command that would submit it once more.
+ * The command that would submit it once more. A line end stays one: `\n` between quotes would be two characters to a shell.
  * @param {Task} task
  */
 export function submitLine(task) {
   const words = ["muster submit", ...optionsOf(draftOf(task))]; // without variables, whose values nobody is shown
-  const command = typeof task.command === "string" ? `bash -c ${quoted(task.command)}` : commandLine(task.command);
-  return harmless(`${words.join(" ")} -- ${command}`);
+  const command = typeof task.command === "string" ? `bash -c ${quoted(task.command)}` : task.command.map(quoted).join(" ");
+  return harmlessLines(`${words.join(" ")} -- ${command}`);
 }
