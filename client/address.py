@@ -7,8 +7,8 @@ import json
 import os
 
 from client import own_folder
-from client.config_errors import config_error, file_error
 from client.other_end import OtherEnd
+from client.refusals import coded_error, config_error, file_error
 from wire import lab
 from wire.regular_file import read_regular
 
@@ -229,11 +229,7 @@ def _check_not_pinned(address: Address) -> None:
 
     trust = Trust(str(address))
     if trust.is_pinned:
-        from wire.errors import UntrustedError
-
-        raise UntrustedError(
-            f"the authority of {address} is known here, so it is not called in plain text: leave {PLAIN} away"
-        )
+        raise coded_error("untrusted", "not_called_in_plain", at=str(address), plain=PLAIN)
 
 
 def logins_folder() -> str:

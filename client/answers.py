@@ -8,10 +8,14 @@ document. Errors of our own code stay as they are.
 
 from __future__ import annotations
 
+from client.refusals import coded_error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
+
+    from wire.message import Message
 
     T = TypeVar("T", bound=type)
     Heard = Iterable[tuple[str, str, Any]]
@@ -46,11 +50,13 @@ def _of_method(heard: Heard, error: Exception) -> Exception:
     told = explained(heard, error)
     if told is error and isinstance(error, (ValueError, IndexError, OverflowError)):
         for where, verb, _ in reversed(list(heard)):
-            return _protocol_error(where, verb, f"something cannot be used ({error})")
+            from wire.message import Message
+
+            return _protocol_error(where, verb, Message("value_unusable", detail=str(error)))
     return told
 
 
-def fault_of(verb: str, result: Any) -> str | None:
+def fault_of(verb: str, result: Any) -> Message | None:
     """Return the fault of an answer to a verb; None if there is none, or if this version does not know the verb."""
     from client.verbs import Verbs
 
@@ -120,12 +126,8 @@ class _NoSession:
     heard = None
 
 
-def _protocol_error(where: str, verb: str, fault: str) -> Exception:
-    from wire.errors import ProtocolError
-
-    return ProtocolError(
-        f"what answers at {where} is no Muster master, or one of another version: in its answer to {verb}, {fault}"
-    )
+def _protocol_error(where: str, verb: str, fault: Message) -> Exception:
+    return coded_error("protocol", "answer_not_understood", at=where, verb=verb, fault=fault)
 
 
 class _Schemas:
@@ -134,11 +136,12 @@ class _Schemas:
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
 
-    def fault(self, schema: dict[str, Any], value: Any, path: str) -> str | None:
+    def fault(self, schema: dict[str, Any], value: Any, path: str) -> Message | None:
         """Return the first fault with its path; None if there is none."""
-        here = path or "it"
+        from wire.message import Message
+
         if path.count(".") + path.count("[") > _DEEPEST:
-            return f"{here} is nested too deep"
+            return Message("value_too_deep", where=_named(path))
         reference = schema.get("$ref")
         if reference is not None:
             return self.fault(self._named[reference.rpartition("/")[2]], value, path)
@@ -148,17 +151,19 @@ class _Schemas:
         kinds = schema.get("type", ())
         kinds = [kinds] if isinstance(kinds, str) else kinds
         if kinds and not any(_is(value, kind) for kind in kinds):
-            return f"{here} is {type(value).__name__}, not {' or '.join(kinds)}"
+            return Message("value_of_kind", where=_named(path), found=type(value).__name__, kinds=tuple(kinds))
         if isinstance(value, dict):
             return self._in_object(schema, value, path)
         if isinstance(value, list):
             return self._in_list(schema, value, path)
         return _wrong_number(value, path)
 
-    def _in_object(self, schema: dict[str, Any], value: dict[str, Any], path: str) -> str | None:
+    def _in_object(self, schema: dict[str, Any], value: dict[str, Any], path: str) -> Message | None:
+        from wire.message import Message
+
         missing = next((key for key in schema.get("required", ()) if key not in value), None)
         if missing is not None:
-            return f"{path or 'it'} has no {missing}"
+            return Message("value_lacks", where=_named(path), key=missing)
         known, others = schema.get("properties", {}), schema.get("additionalProperties")
         for key, one in value.items():
             its = known.get(key, others)
@@ -167,10 +172,12 @@ class _Schemas:
                 return fault
         return None
 
-    def _in_list(self, schema: dict[str, Any], value: list[Any], path: str) -> str | None:
+    def _in_list(self, schema: dict[str, Any], value: list[Any], path: str) -> Message | None:
+        from wire.message import Message
+
         first, rest = schema.get("prefixItems", []), schema.get("items")
         if len(value) < len(first):
-            return f"{path or 'it'} is too short"
+            return Message("value_too_short", where=_named(path))
         for number, one in enumerate(value):
             its = first[number] if number < len(first) else rest
             fault = self.fault(its, one, f"{path}[{number}]") if isinstance(its, dict) else None
@@ -185,9 +192,17 @@ def _is(value: Any, kind: str) -> bool:
     return type(value) is _KINDS[kind]
 
 
-def _wrong_number(value: Any, path: str) -> str | None:
+def _named(path: str) -> str:
+    return path or "result"
+
+
+def _wrong_number(value: Any, path: str) -> Message | None:
     if type(value) not in (int, float):
         return None
     name = path.rpartition(".")[2]
     most = _LAST_MOMENT if name in ("at", "until") or name.endswith("_at") else _LARGEST
-    return None if -most <= value <= most else f"{path or 'it'} is a number out of range"
+    if -most <= value <= most:
+        return None
+    from wire.message import Message
+
+    return Message("value_out_of_range", where=_named(path))

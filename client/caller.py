@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from client.address import parse
-from client.config_errors import config_error
+from client.refusals import config_error
 from client.session import CALL_TIMEOUT_S, Session
 
 TYPE_CHECKING = False

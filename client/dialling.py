@@ -57,4 +57,6 @@ def _encoded(host: str, port: int) -> bytes:
     try:
         return host.encode("idna")
     except UnicodeError:
-        raise OSError(errno.EINVAL, "that is no name of a host") from None
+        from wire.message import Message
+
+        raise OSError(errno.EINVAL, Message("no_host_name")) from None

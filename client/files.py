@@ -10,6 +10,7 @@ import base64
 import os
 
 from client.answers import clear_errors
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,9 +220,7 @@ def _own_part(part: str) -> int:
         if _is_own(os.fstat(fd)):
             return fd
         os.close(fd)
-    from wire.errors import ConflictError
-
-    raise ConflictError(f"{part} is not a file of yours: remove it, or fetch to a folder that nobody else can write")
+    raise coded_error("conflict", "part_not_yours", path=part)
 
 
 def _is_own(found: os.stat_result) -> bool:
@@ -236,9 +235,7 @@ def _alone(target: BinaryIO, local: str) -> None:
     try:
         fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        from wire.errors import ConflictError
-
-        raise ConflictError(f"{local} is being fetched already, by another process") from None
+        raise coded_error("conflict", "fetched_already", path=local) from None
 
 
 def _umask() -> int:
@@ -248,6 +245,4 @@ def _umask() -> int:
 
 
 def _shrunk(path: str) -> Exception:
-    from wire.errors import ConflictError
-
-    return ConflictError(f"{path} became shorter while it was read; try again")
+    return coded_error("conflict", "became_shorter", path=path)

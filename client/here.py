@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from client.refusals import coded_error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,10 +18,9 @@ def here() -> list[str]:
     try:
         physical = _text(os.getcwdb())
     except FileNotFoundError:
-        from wire.errors import BadRequestError
-
-        name = said if said.startswith("/") else "the current folder"
-        raise BadRequestError(f"{name}: this folder was deleted: change to one that exists, or name one") from None
+        if said.startswith("/"):
+            raise coded_error("bad_request", "folder_deleted", path=said) from None
+        raise coded_error("bad_request", "current_folder_deleted") from None
     is_plain = said.startswith("/") and not {"", ".", ".."} & set(said[1:].split("/"))
     if said == physical or not is_plain:
         return [physical]

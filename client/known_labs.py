@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 
 from client import own_folder
 from client.address import MAX_PORT, load
-from wire.errors import ConfigError, ConflictError
+from client.refusals import coded_error
+from wire.errors import ConfigError
 from wire.regular_file import read_regular
 
 TYPE_CHECKING = False
@@ -128,7 +129,7 @@ def _free(firsts: Iterable[int], count: int, taken: set[int]) -> list[int]:
         ports = list(range(first, first + count))
         if taken.isdisjoint(ports) and all(map(is_free, ports)):
             return ports
-    raise ConflictError("no ports are free on this machine: stop what uses them, and try again")
+    raise coded_error("conflict", "no_free_ports")
 
 
 def is_free(port: int) -> bool:

@@ -9,7 +9,7 @@ import json
 import os
 
 from client import own_folder
-from client.config_errors import file_error
+from client.refusals import file_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ task that gets the same name meanwhile, and another user's task of that name, ar
 
 from __future__ import annotations
 
+from client.refusals import coded_error
 from wire.numbers import whole_number
 
 TYPE_CHECKING = False
@@ -40,9 +41,7 @@ def find_id(client: Asked, said: int | str) -> int:
         number = whole_number(said)
         if number:
             return number
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(f"{said!r} is not the id of one task")
+        raise coded_error("bad_request", "not_one_id", found=said)
     found = active(client, said)
     if len(found) == 1:
         return found[0]["id"]
@@ -65,28 +64,27 @@ def ended(client: Asked, name: str) -> list[Task]:
 
 def none_active(client: Asked, name: str) -> Exception:
     """The error for a name that no active task of the caller's has, with what else has it."""
-    from wire.errors import NotFoundError
-
-    told = f"no active task of yours is called {name!r}"
     gone = ended(client, name)
     if gone:
-        return NotFoundError(f"{told}; task {gone[0]['id']} of this name has ended: give its id")
+        return coded_error("not_found", "task_named_has_ended", name=name, id=gone[0]["id"])
     others = [task for task in client.tasks(search=name, history=False) if task["name"] == name]
     if others:
-        return NotFoundError(f"{told}; task {others[0]['id']} of this name is {others[0]['owner']}'s: give its id")
-    return NotFoundError(f"{told}: `muster queue --mine` shows yours")
+        return coded_error(
+            "not_found", "task_named_is_anothers", name=name, id=others[0]["id"], owner=others[0]["owner"]
+        )
+    return coded_error("not_found", "no_task_named", name=name)
 
 
 def _several(name: str, found: list[Task]) -> Exception:
-    from wire.errors import ConflictError
-    from wire.ranges import ids_in_short
+    from wire.message import ids
 
-    ids = [task["id"] for task in found]
+    tasks = ids(task["id"] for task in found)
     places = [task.get("array") for task in found]
     arrays = {None if place is None else place["id"] for place in places}
     array = next(iter(arrays)) if len(arrays) == 1 else None
-    whole = "" if array is None else f", or {array}/ for the whole array"
-    return ConflictError(f"{len(ids)} of your active tasks are called {name!r}: {ids_in_short(ids)}; give an id{whole}")
+    if array is None:
+        return coded_error("conflict", "tasks_named_alike", name=name, count=tasks.count, tasks=tasks)
+    return coded_error("conflict", "array_named_alike", name=name, count=tasks.count, tasks=tasks, array=array)
 
 
 def _id(task: Task) -> int:

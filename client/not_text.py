@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from client.refusals import coded_error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from wire.errors import BadRequestError
 
-
-def refusal(params: Any) -> BadRequestError:
+def not_text(params: Any) -> Exception:
     """The error for a request that cannot be sent, which names the place in it and the byte."""
-    from wire.errors import BadRequestError
-
     place, text = _first(params, "") or ("the request", "")
-    return BadRequestError(f"{place}: {shown(text)} is not UTF-8: write it as UTF-8, or rename what has this name")
+    return coded_error("bad_request", "bytes_not_utf8", where=place, text=shown(text))
 
 
 def shown(text: str) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from client.trust import Trust
     from wire.lab import Lab
+    from wire.master_account import Found
+    from wire.message import Message
 
 
 class OtherEnd:
@@ -105,9 +107,9 @@ class OtherEnd:
     def _known(self) -> int | None:
         return self.account if self.account is not None else self._recorded()[0]
 
-    def _recorded(self) -> tuple[int | None, str]:
+    def _recorded(self) -> Found:
         if self._conf is None:
-            return None, ""
+            return None, None
         from wire.master_account import recorded
 
         return recorded(self._conf, self._task_info)
@@ -124,30 +126,18 @@ class OtherEnd:
         trust.ask = self.ask_authority
         return trust
 
-    def _why(self, host: str, port: int) -> str:
+    def _why(self, host: str, port: int) -> Message:
+        from wire.message import Message
+
         uid = self.seen
         if uid is None:
-            return (
-                f"the kernel does not tell which account answers at {host}:{port}, as with a container's published "
-                "port, so nothing is sent there in plain text: leave plain:// away (or `tls: off` in conf.json), so "
-                "that the connection is encrypted"
-            )
+            return Message("other_end_unknown", at=f"{host}:{port}")
         from wire.listener import name_of
 
-        held = f"port {port} of this machine is held by {name_of(uid)}"
-        known, doubt = self._known(), self._recorded()[1]
+        holder, known, doubt = name_of(uid), self._known(), self._recorded()[1]
         if known is not None:
-            again = (
-                "`muster logout`, and log in anew"
-                if self.account is not None
-                else "its next start says so beside conf.json"
-            )
-            return (
-                f"{held}, and not by the master's account ({name_of(known)}), so nothing is sent there: is the master "
-                f"down? If it runs as another account by now, {again}"
-            )
-        why = f"nothing says which account is right: {doubt}" if doubt else "nothing here says which account is right"
-        return (
-            f"{held}, and {why}. So nothing is sent there: is the master down? If that is its account, --conf FILE "
-            f"tells it, or `muster login`, or MUSTER_MASTER_UID={uid}"
-        )
+            is_kept = self.account is not None
+            again = Message("log_in_anew") if is_kept else Message("account_at_next_start")
+            return Message("port_of_another", port=port, holder=holder, account=name_of(known), again=again)
+        why = Message("no_account_said") if doubt is None else Message("account_in_doubt", why=doubt)
+        return Message("port_of_somebody", port=port, holder=holder, why=why, uid=uid)

@@ -7,6 +7,7 @@ import shlex
 
 from wire.errors import ConflictError
 from wire.lab import file_of
+from wire.message import Message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,17 +33,15 @@ def check_conf(lab: Lab | None, told: dict[str, Any], where: tuple[str, int]) ->
 def other_lab(lab: Lab, where: tuple[str, int], theirs: str = "") -> OtherLabError:
     """The refusal, with the other lab by name. `theirs`: its conf.json, where that is known."""
     host, port = where
-    ours = f"that of {lab.conf}"
-    if lab.copied_from:
-        ours += f" (a copy of {lab.copied_from} that no master was started for yet)"
-    # A copy of conf.json on another machine, or in another home, reads what works there.
-    way = f"--conf {shlex.quote(theirs)}" if os.path.isfile(theirs) else f"--master {host}:{port}"
-    held, cure = theirs, f"`{way}` uses that lab; "
-    if not theirs:
-        from wire.listener import holder
+    at = f"{host}:{port}"
+    ours = Message("copy_of_lab", conf=lab.conf, original=lab.copied_from) if lab.copied_from else lab.conf
+    if theirs:
+        # A copy of conf.json on another machine, or in another home, reads what works there.
+        way = f"--conf {shlex.quote(theirs)}" if os.path.isfile(theirs) else f"--master {at}"
+        return OtherLabError(Message("lab_differs", at=at, theirs=theirs, ours=ours, way=way))
+    from wire.listener import holder
 
-        held, cure = holder(host, port), ""
-    return OtherLabError(
-        f"the master at {host}:{port} is of another lab{f' ({held})' if held else ''}, not {ours}: nothing was asked "
-        f"of it. {cure}for this one change the ports in its conf.json (socket_info) and start it (`muster up`)"
-    )
+    held = holder(host, port)
+    if held:
+        return OtherLabError(Message("lab_differs_held", at=at, holder=held, ours=ours))
+    return OtherLabError(Message("lab_differs_unseen", at=at, ours=ours))

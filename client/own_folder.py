@@ -24,17 +24,20 @@ def config() -> str:
 
 def make(folder: str) -> None:
     """Make this folder, which lies in that of `config`, for the account alone. Raises OSError, also where the home is
-    missing or another account's: nothing was made then."""
+    missing or another account's: nothing was made then, and its `strerror` is a message of ours."""
     base = config()
     if not base:
-        raise FileNotFoundError(errno.ENOENT, "this account has no home folder: set HOME to a folder of yours", folder)
+        from wire.message import Message
+
+        raise FileNotFoundError(errno.ENOENT, Message("no_home"), folder)
     there = folder
     while not os.path.lexists(there) and there != os.path.dirname(there):
         there = os.path.dirname(there)
     home = _home()
     if not (_lies_in(there, os.path.dirname(base)) or (home and _lies_in(there, home))):
-        missing = os.path.dirname(base)
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder, and it is not made: set HOME", missing)
+        from wire.message import Message
+
+        raise FileNotFoundError(errno.ENOENT, Message("home_missing"), os.path.dirname(base))
     _check_own(there)
     os.makedirs(folder, mode=0o700, exist_ok=True)
 
@@ -62,4 +65,6 @@ def _check_own(folder: str) -> None:
     found = os.stat(folder)
     is_roots = found.st_uid == 0 and not stat.S_IMODE(found.st_mode) & _OTHERS_WRITE
     if found.st_uid != os.geteuid() and not is_roots:
-        raise PermissionError(errno.EPERM, f"it belongs to uid {found.st_uid}, not to you: set HOME", folder)
+        from wire.message import Message
+
+        raise PermissionError(errno.EPERM, Message("folder_of_another", uid=found.st_uid), folder)

@@ -14,6 +14,8 @@ def dial(proxy: str, host: str, port: int, timeout: float) -> socket.socket:
     password in it is never shown."""
     import socks
 
+    from wire.message import Message
+
     scheme, gate, gate_port, user, password = _parse(proxy)
     try:
         wrapped = socks.create_connection(
@@ -27,11 +29,11 @@ def dial(proxy: str, host: str, port: int, timeout: float) -> socket.socket:
             proxy_password=password,
         )
     except socks.SOCKS5AuthError:
-        raise OSError(f"the proxy {gate}:{gate_port} refuses the user and the password in --proxy") from None
+        raise OSError(Message("proxy_refuses_user", proxy=f"{gate}:{gate_port}")) from None
     except socks.ProxyConnectionError as error:
-        raise OSError(f"the proxy {gate}:{gate_port} cannot be reached: {error.socket_err}") from None
+        raise OSError(Message("proxy_away", proxy=f"{gate}:{gate_port}", detail=str(error.socket_err))) from None
     except socks.ProxyError as error:
-        raise OSError(f"the proxy {gate}:{gate_port} does not get there: {error.msg}") from None
+        raise OSError(Message("proxy_fails", proxy=f"{gate}:{gate_port}", detail=str(error.msg))) from None
     # PySocks wraps each send and receive; a plain socket from here on.
     sock = socket.socket(fileno=wrapped.detach())
     sock.settimeout(timeout)
@@ -48,7 +50,7 @@ def _parse(proxy: str) -> tuple[str, str, int, str | None, str | None]:
     except ValueError:
         scheme, host, port = "", None, None
     if scheme not in (_LOCAL, _REMOTE) or not host or not port:
-        from client.config_errors import config_error
+        from client.refusals import config_error
 
         raise config_error("proxy_expected", way=WAY, remote=_REMOTE)
     return (

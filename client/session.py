@@ -15,6 +15,7 @@ from contextlib import suppress
 from client.dialling import CONNECT_TIMEOUT_S, Place, places
 from client.long_json import loads
 from client.other_end import OtherEnd
+from client.refusals import coded_error
 from wire.framing import LineDecoder, encode
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from client.trust import Trust
+    from wire.message import Message
 
 REPLY_LIMIT = 1 << 30
 """Bytes of one reply. We trust our master; the cap is there for the case that the port belongs to something else."""
@@ -91,7 +93,7 @@ class Session:
         try:
             self._begin(time.monotonic() + CALL_TIMEOUT_S)
         except ConnectionLostError as error:
-            raise self._unreachable(_plain(error)) from None
+            raise self._unreachable(error) from None
 
     def _begin(self, deadline: float) -> None:
         """Raises ConnectionLostError where somebody is there, and broke off; UnreachableError."""
@@ -102,7 +104,7 @@ class Session:
             raise
         except OSError as error:
             self.close()
-            raise self._unreachable(_plain(error)) from None
+            raise self._unreachable(error) from None
 
     def close(self) -> None:
         """Drop the connection and what was received and not read; the next call opens a new one."""
@@ -139,9 +141,9 @@ class Session:
             except (OSError, ConnectionLostError) as error:
                 self.close()
                 if not repeatable or isinstance(error, TimeoutError) or time.monotonic() + pause > give_up:
-                    raise self._unreachable(_plain(error), asked=True) from None
+                    raise self._broken(error) from None
                 if self.on_retry is not None:
-                    self.on_retry(_plain(error))
+                    self.on_retry(str(_why(error)))
                 time.sleep(pause)
                 pause = min(pause * 2, 1.0)
 
@@ -157,7 +159,7 @@ class Session:
             except TimeoutError:
                 return
             except OSError as error:
-                raise ConnectionLostError(_plain(error)) from None
+                raise ConnectionLostError(_why(error)) from None
             yield self._pushed.popleft()
 
     def _open(self, deadline: float) -> None:
@@ -208,7 +210,7 @@ class Session:
         except TimeoutError:
             raise
         except OSError:  # it was accepted, and closed at once
-            raise ConnectionLostError("the master closed the connection") from None
+            raise _closed() from None
         except BaseException:
             self.close()
             raise
@@ -226,18 +228,20 @@ class Session:
             raise self.end.refusal(self.host, self.port) from None
 
     def _log_in(self) -> None:
-        from wire.errors import BadRequestError, MusterError
+        from wire.errors import MusterError
 
         self._check_unheard()
         if self.token in self.end.sealed and not self.is_encrypted:
-            raise self._heard("the token is that of a log-in over TLS, and is not sent in plain text")
+            from wire.message import Message
+
+            raise self._heard(Message("token_of_tls"))
         try:
             self._exchange("auth.token", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
         except MusterError as error:
             self.close()
             if error.code != "unknown_method":
                 raise
-            raise BadRequestError("this master knows no log-ins: leave --token and MUSTER_TOKEN away") from None
+            raise coded_error("bad_request", "master_without_log_ins") from None
 
     def check_unheard(self) -> int | None:
         """Connect, and raise ForbiddenError where others could hear what we say; UnreachableError. Gives the account
@@ -248,16 +252,13 @@ class Session:
 
     def _check_unheard(self) -> None:
         if self._is_heard:
-            raise self._heard("neither password nor token is sent over it")
+            from wire.message import Message
 
-    def _heard(self, why: str) -> Exception:
+            raise self._heard(Message("secrets_not_sent"))
+
+    def _heard(self, why: Message) -> Exception:
         self.close()
-        from wire.errors import ForbiddenError
-
-        return ForbiddenError(
-            f"the connection to {self.host} is not encrypted: {why}. Leave plain:// away, or take a way that is "
-            "(ssh -L, a VPN's end on this machine)"
-        )
+        return coded_error("forbidden", "not_encrypted", host=self.host, why=why)
 
     def _dial_by_proxy(self) -> socket.socket:
         from client.proxy import dial
@@ -266,18 +267,20 @@ class Session:
 
     def _exchange(self, method: str, params: dict[str, Any], deadline: float) -> Any:
         if self._is_heard and method not in _ASKED_IN_PLAIN:
-            raise self._heard("no more than its status is asked over it")
+            from wire.message import Message
+
+            raise self._heard(Message("only_status_asked"))
         self._last_id += 1
         try:
             frame = encode({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
         except UnicodeEncodeError:
-            from client.not_text import refusal
+            from client.not_text import not_text
 
-            raise refusal(params) from None
+            raise not_text(params) from None
         if len(frame) > REQUEST_LIMIT:
-            raise _too_big(len(frame))
+            raise coded_error("limit", "request_too_large", mib=len(frame) >> 20, most=REQUEST_LIMIT >> 20)
         if self._socket is None:
-            raise ConnectionLostError("not connected")
+            raise _not_connected()
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
         self._socket.sendall(self._greeting(self._socket) + frame)
         while True:
@@ -344,14 +347,16 @@ class Session:
 
     def _receive_lines(self, deadline: float | None) -> None:
         if self._socket is None:
-            raise ConnectionLostError("not connected")
+            raise _not_connected()
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
-            raise TimeoutError("no answer in time")
+            from wire.message import Message
+
+            raise TimeoutError(Message("answer_too_late"))
         self._socket.settimeout(left)
         data = self._socket.recv(_CHUNK)
         if not data:
-            raise ConnectionLostError("the master closed the connection")
+            raise _closed()
         try:
             self._lines.extend(self._decoder.feed(data))
         except ValueError:  # a line without an end
@@ -376,15 +381,14 @@ class Session:
 
     def _no_master(self) -> Exception:
         self.close()
-        from wire.errors import ProtocolError
+        return coded_error("protocol", "no_master_at", at=f"{self.host}:{self.port}")
 
-        return ProtocolError(f"what answers at {self.host}:{self.port} is not a Muster master")
+    def _unreachable(self, error: Exception) -> Exception:
+        return coded_error("unreachable", "master_unreachable", at=f"{self.host}:{self.port}", detail=_why(error))
 
-    def _unreachable(self, why: str, *, asked: bool = False) -> Exception:
-        from wire.errors import UnreachableError
-
-        cure = "it may or may not have done what was asked" if asked else "is it up? (`muster up`)"
-        return UnreachableError(f"the master at {self.host}:{self.port} cannot be reached ({why}); {cure}")
+    def _broken(self, error: Exception) -> Exception:
+        """The same after something was asked."""
+        return coded_error("unreachable", "master_lost", at=f"{self.host}:{self.port}", detail=_why(error))
 
 
 def _result(message: dict[str, Any]) -> Any:
@@ -415,13 +419,23 @@ def _is_an_answer(error: Exception) -> bool:
     return not isinstance(error, OSError) or error.errno is None
 
 
-def _plain(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error) or type(error).__name__
+def _why(error: Exception) -> str | Message:
+    """Return what broke a connection: a message of ours, or what the system says."""
+    systems = error.strerror if isinstance(error, OSError) else None
+    ours: Any = systems or (*error.args, None)[0]
+    if hasattr(ours, "key"):
+        message: Message = ours
+        return message
+    return systems.lower() if systems else str(error) or type(error).__name__
 
 
-def _too_big(size: int) -> Exception:
-    from wire.errors import LimitError
+def _closed() -> ConnectionLostError:
+    from wire.message import Message
 
-    return LimitError(f"the request has {size >> 20} MiB; the master takes {REQUEST_LIMIT >> 20}: split it")
+    return ConnectionLostError(Message("connection_closed"))
+
+
+def _not_connected() -> ConnectionLostError:
+    from wire.message import Message
+
+    return ConnectionLostError(Message("connection_not_open"))

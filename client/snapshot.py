@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TypedDict
 
+from client.refusals import coded_error
 from client.shapes import Snapshot
-from wire.errors import BadRequestError
 
 FOLDER = ".muster"
 MOST_FILES = 20_000
@@ -43,16 +43,14 @@ def snapshot(folder: str | os.PathLike[str] = ".") -> InSnapshot:
     one that the nodes see too. Raises BadRequestError where that cannot be."""
     here = os.path.abspath(folder)
     if not os.path.isdir(here):
-        raise BadRequestError(f"{here}: a snapshot is taken on this machine, and here is no such folder")
+        raise coded_error("bad_request", "snapshot_of_no_folder", path=here)
     if f"/{FOLDER}/snapshots/" in f"{here}/":
-        raise BadRequestError(f"{here}: this is a snapshot already, which changes no more: leave --snapshot out")
+        raise coded_error("bad_request", "snapshot_of_snapshot", path=here)
     try:
         return _snapshot(here)
     except OSError as error:
-        raise BadRequestError(
-            f"{error.filename or here}: no snapshot can be taken: {error.strerror}; without one the task runs the "
-            "files as they are when it starts"
-        ) from None
+        path = error.filename or here
+        raise coded_error("bad_request", "snapshot_not_taken", path=path, detail=error.strerror) from None
 
 
 def _snapshot(here: str) -> InSnapshot:
@@ -63,7 +61,7 @@ def _snapshot(here: str) -> InSnapshot:
     code = _without_kept(_whole(here) if top is None else _of_git(top))
     top = top or here
     if not code:
-        raise BadRequestError(f"{top}: there is no file to take a snapshot of")
+        raise coded_error("bad_request", "snapshot_of_nothing", path=top)
     home = _home(top)
     copy, size = tempfile.mkdtemp(prefix=".new-", dir=home), 0
     try:
@@ -106,7 +104,7 @@ def _work_tree(here: str) -> str | None:
     if above is not None:
         return os.path.normpath(os.path.join(here, above.rstrip("\n")))
     if any(os.path.exists(os.path.join(here, folder, ".git")) for folder in ("", *_parents(here))):
-        raise BadRequestError(f"{here}: git does not read its work tree; `git -C {here} status` says why")
+        raise coded_error("bad_request", "git_reads_no_tree", path=here)
     return None
 
 
@@ -114,7 +112,7 @@ def _of_git(top: str) -> list[str]:
     """The paths of what git does not ignore, with that of the repositories within."""
     listed = _git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     if listed is None:
-        raise BadRequestError(f"{top}: git does not list its files; `git -C {top} status` says why")
+        raise coded_error("bad_request", "git_lists_no_files", path=top)
     found: set[str] = set()
     for name in filter(None, listed.split("\0")):
         path = os.path.join(top, name)
@@ -154,10 +152,9 @@ def _few_enough(top: str, names: Iterable[str]) -> list[str]:
         found.append(name)
         size += status.st_size
         if size > MOST_BYTES or len(found) > MOST_FILES:
-            raise BadRequestError(
-                f"{top}: more than {MOST_FILES} files or {MOST_BYTES // 1_000_000} MB are too much for a snapshot "
-                f"({name} is among them): let git know what is no code (`git init`, and data and results in "
-                ".gitignore), or leave --snapshot out"
+            megabytes = MOST_BYTES // 1_000_000
+            raise coded_error(
+                "bad_request", "snapshot_too_large", path=top, name=name, files=MOST_FILES, megabytes=megabytes
             )
     return found
 
@@ -266,7 +263,7 @@ def _settled(copy: str, place: str, code: list[str], digest: str) -> str:
                 return at
         else:
             return at
-    raise BadRequestError(f"{place}: it, and all beside it, were changed; remove them")
+    raise coded_error("bad_request", "snapshots_changed", path=place)
 
 
 def _digest_of(copy: str, code: list[str]) -> str | None:
@@ -290,9 +287,7 @@ def _link_rest(top: str, copy: str, code: list[str]) -> None:
                 continue
             links += 1
             if links > MOST_FILES:
-                raise BadRequestError(
-                    f"{os.path.join(top, folder)}: code and more than {MOST_FILES} other files lie there side by side; "
-                    "give the others a folder of their own"
-                )
+                beside = os.path.join(top, folder)
+                raise coded_error("bad_request", "snapshot_beside_too_many", path=beside, most=MOST_FILES)
             with suppress(FileExistsError):
                 os.symlink(os.path.join(top, path), os.path.join(copy, path))

@@ -14,13 +14,15 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from client import own_folder
-from client.config_errors import config_error, file_error
+from client.refusals import coded_error, config_error, file_error
 from wire.framing import encode
 from wire.pinning import fingerprint, normal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
+
+    from wire.message import Message
 
 VARIABLE = "MUSTER_CA_FINGERPRINT"
 _PATIENCE_S = 5.0
@@ -51,8 +53,6 @@ class Trust:
         """A connection to the master and nobody else. Raises OSError, UntrustedError."""
         import ssl
 
-        from wire.pinning import doubt
-
         context = self._context(dial, host)
         try:
             return _shake_hands(dial(), context, host)
@@ -61,10 +61,9 @@ class Trust:
             if before is not None:
                 with suppress(ssl.SSLCertVerificationError):
                     return _shake_hands(dial(), before, host)
-            if why := doubt(error):
-                raise self._untrusted(why) from None
-            accepted = fingerprint(self._pem) if self._pem else f"the one in {self._shown_at}"
-            raise self._changed(accepted, self._shown_now(dial, host)) from None
+            if (why := self._doubt(error)) is not None:
+                raise why from None
+            raise self._changed(self._accepted(), self._shown_now(dial, host)) from None
 
     def _context(self, dial: Callable[[], socket.socket], host: str) -> ssl.SSLContext:
         from wire.pinning import pinned
@@ -106,16 +105,13 @@ class Trust:
         try:
             shown = fingerprint(pem)
         except ValueError:
-            raise OSError("what answers there is not a Muster master") from None
+            raise _no_master() from None
         if self.wanted and shown != self._wanted():
             raise self._changed(self._wanted(), shown)
         if is_proved:
             return pem
         if not self.wanted and (self.ask is None or not self.ask(shown)):
-            raise self._untrusted(
-                f"shows an authority that is not known here: {shown}. If `muster status` on its machine tells the "
-                f"same, say --ca-fingerprint {shown} once (or set {VARIABLE})"
-            )
+            raise coded_error("untrusted", "authority_unknown", at=self.name, shown=shown, variable=VARIABLE)
         self._keep(pem)
         return pem
 
@@ -129,26 +125,38 @@ class Trust:
         except (OSError, ValueError):
             return ""
 
-    def _changed(self, accepted: str, shown: str) -> Exception:
-        """That the authority is another one, in one sentence with the next step."""
-        before = f"{accepted} as given" if self.wanted else f"{accepted} as before"
-        now = f"is {shown}, not {before}" if shown else f"is not {before}"
-        same = "the same" if shown else "the new one"
-        given = shown or "SHA256"
-        from wire.errors import UntrustedError
+    def _doubt(self, error: ssl.SSLCertVerificationError) -> Exception | None:
+        """Return the error for a certificate whose dates or names are wrong; None if it is another authority's."""
+        from wire.pinning import ENDED, NOT_YET, OTHER_NAMES, doubt
 
-        return UntrustedError(
-            f"the certificate authority at {self.name} {now}, so nothing was sent: if `muster status` on the master's "
-            f"machine shows {same}, run this once with --ca-fingerprint {given}"
-        )
+        why = doubt(error)
+        if why == ENDED:
+            return coded_error("untrusted", "certificate_expired", at=self.name)
+        if why == NOT_YET:
+            return coded_error("untrusted", "certificate_not_yet_valid", at=self.name)
+        if why == OTHER_NAMES:
+            return coded_error("untrusted", "certificate_for_other_names", at=self.name)
+        return None
+
+    def _accepted(self) -> str | Message:
+        from wire.message import Message
+
+        return fingerprint(self._pem) if self._pem else Message("authority_in", path=self._shown_at)
+
+    def _changed(self, accepted: str | Message, shown: str) -> Exception:
+        """That the authority is another one, in one sentence with the next step."""
+        from wire.message import Message
+
+        before = Message("as_given", what=accepted) if self.wanted else Message("as_before", what=accepted)
+        if shown:
+            return coded_error("untrusted", "authority_is_another", at=self.name, shown=shown, before=before)
+        return coded_error("untrusted", "authority_is_not_that", at=self.name, before=before)
 
     def _wanted(self) -> str:
         try:
             return normal(self.wanted)
-        except ValueError as error:
-            from wire.errors import BadRequestError
-
-            raise BadRequestError(f"--ca-fingerprint: {error}") from None
+        except ValueError:
+            raise coded_error("bad_request", "no_fingerprint", found=self.wanted) from None
 
     def _path(self) -> str:
         from urllib.parse import quote
@@ -191,11 +199,6 @@ class Trust:
             # Not as it is: whoever dials would take it for the network's.
             raise file_error(error.filename, "authority_not_kept", detail=error.strerror) from None
 
-    def _untrusted(self, why: str) -> Exception:
-        from wire.errors import UntrustedError
-
-        return UntrustedError(f"what answers at {self.name} {why}")
-
 
 def _read(path: str | None) -> str:
     """A certificate in PEM; empty where none is there, or none that is ours to read: then it has to be learned."""
@@ -218,10 +221,9 @@ def _shake_hands(bare: socket.socket, context: ssl.SSLContext, host: str) -> ssl
         raise
     except ssl.SSLError as error:
         bare.close()
-        raise OSError(
-            f"it does not speak TLS ({error.reason or error}), so it is not the master, or somebody stands in between: "
-            "nothing was sent"
-        ) from None
+        from wire.message import Message
+
+        raise OSError(Message("speaks_no_tls", detail=error.reason or str(error))) from None
     except OSError:
         bare.close()
         raise
@@ -240,4 +242,10 @@ def _asked(sock: ssl.SSLSocket) -> str:
     try:
         return str(json.loads(bytes(line))["certificate"])
     except (ValueError, KeyError, TypeError):
-        raise OSError("what answers there is not a Muster master") from None
+        raise _no_master() from None
+
+
+def _no_master() -> OSError:
+    from wire.message import Message
+
+    return OSError(Message("no_master_there"))

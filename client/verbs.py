@@ -9,6 +9,7 @@ import json
 import os
 
 import wire
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,8 +134,7 @@ def _given(told: dict[str, Any]) -> dict[str, Any]:
 def _unknown(asked: str, names: list[str]) -> Exception:
     from difflib import get_close_matches
 
-    from wire.errors import UnknownMethodError
-
     close = get_close_matches(asked, names, 1)
-    near = f" (did you mean `{close[0]}`?)" if close else ""
-    return UnknownMethodError(f"there is no verb {asked!r}{near}: `muster api` lists all")
+    if close:
+        return coded_error("unknown_method", "verb_not_known_but", verb=asked, meant=close[0])
+    return coded_error("unknown_method", "verb_not_known", verb=asked)

@@ -98,7 +98,9 @@ class _Wait:
     def _take_change(self, known: dict[int, Task], deadline: float | None) -> None:
         left = self._silence_s if deadline is None else deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the tasks have not all ended in time")
+            from wire.message import Message
+
+            raise TimeoutError(Message("not_all_ended"))
         for message in self._pushes.notifications(min(left, self._silence_s)):
             params = message.get("params", {})
             task = params.get("task")
@@ -118,5 +120,5 @@ class _Wait:
             from wire.errors import UnreachableError
 
             if isinstance(error, UnreachableError):
-                raise ConnectionLostError(str(error)) from None
+                raise ConnectionLostError(*error.args) from None
             raise

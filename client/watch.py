@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from client.refusals import coded_error
 from client.session import ConnectionLostError, Session
 
 TYPE_CHECKING = False
@@ -31,9 +32,7 @@ def watch(caller: Caller, what: What, silence_s: float = SILENCE_S) -> Iterator[
         yield {"method": "snapshot", "params": session.call("subscribe", {}, repeatable=False)}
         yield from changes(session, silence_s)
     except ConnectionLostError as error:
-        from wire.errors import UnreachableError
-
-        raise UnreachableError(f"the connection to the master at {caller.address} broke ({error})") from None
+        raise coded_error("unreachable", "watch_broke", at=str(caller.address), detail=error.args[0]) from None
     finally:
         session.close()
 

@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # a command line that is refused nothing loads neither
     from typing import Any, ClassVar
 
+    from wire.message import Message
+
 
 class Told:
     """The sentence of an error that came from afar, with its key and values (see `wire.message.Message`)."""
@@ -194,6 +196,6 @@ def every() -> list[type[MusterError]]:
     return [*found[1:], MusterError]
 
 
-def from_code(code: str, message: str | Told) -> MusterError:
+def from_code(code: str, message: str | Told | Message) -> MusterError:
     """Build the error whose stable name is `code`; an unknown name (a newer master) gives the root class."""
     return next((kind for kind in every() if kind.code == code), MusterError)(message)

@@ -14,8 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    Found: TypeAlias = tuple[int | None, str]
-    """The uid; or None, and why it is not known."""
+    from wire.message import Message
+
+    Found: TypeAlias = tuple[int | None, Message | None]
+    """The uid; or None, and why it is not known, if there is more to say."""
 
 _MOST = 32
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -31,27 +33,36 @@ def recorded(conf: str, task_info: str) -> Found:
     path = path_of(conf)
     try:
         writer = os.stat(conf).st_uid
-        uid = _read(path)
+        found = _read(path)
     except FileNotFoundError:
         return _owner(conf, task_info)
-    except (OSError, ValueError) as error:
-        return None, f"{path}: {getattr(error, 'strerror', None) or error}"
-    return _if_closed(uid, os.path.dirname(path), writer)
+    except OSError as error:
+        return None, _unread(path, error)
+    if isinstance(found, int):
+        return _if_closed(found, os.path.dirname(path), writer)
+    from wire.message import Message
+
+    return None, Message("in_file", path=path, fault=found)
 
 
-def _read(path: str) -> int:
-    """Raises OSError, ValueError for what the account itself, or root, cannot have written."""
+def _read(path: str) -> int | Message:
+    """Return the account; for what it, or root, cannot have written, what is wrong. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found, text = os.fstat(fd), os.read(fd, _MOST)
     finally:
         os.close(fd)
-    if not stat.S_ISREG(found.st_mode) or found.st_mode & _OTHERS:
-        raise ValueError("others can write it")
-    uid = int(text)
-    if found.st_uid not in (0, uid):
-        raise ValueError(f"it belongs to uid {found.st_uid} and names uid {uid}")
-    return uid
+    is_closed = stat.S_ISREG(found.st_mode) and not found.st_mode & _OTHERS
+    uid = int(text) if text.strip().isdigit() else None
+    if is_closed and uid is not None and found.st_uid in (0, uid):
+        return uid
+    from wire.message import Message
+
+    if not is_closed:
+        return Message("others_can_write_it")
+    if uid is None:
+        return Message("names_no_account")
+    return Message("names_another_account", owner=found.st_uid, uid=uid)
 
 
 def _owner(conf: str, task_info: str) -> Found:
@@ -59,15 +70,17 @@ def _owner(conf: str, task_info: str) -> Found:
     try:
         found, writer = os.stat(path), os.stat(conf).st_uid
     except OSError as error:
-        return None, f"{error.filename}: {error.strerror}"
+        return None, _unread(error.filename, error)
     if not stat.S_ISDIR(found.st_mode):
-        return None, f"{task_info} is no folder"
+        from wire.message import Message
+
+        return None, Message("no_folder", path=task_info)
     above = dict.fromkeys((os.path.dirname(os.path.abspath(task_info)), os.path.dirname(path)))
     for folder in above:
         uid, why = _if_closed(found.st_uid, folder, writer)
         if uid is None:
             return None, why
-    return found.st_uid, ""
+    return found.st_uid, None
 
 
 def _if_closed(uid: int, folder: str, writer: int) -> Found:
@@ -78,18 +91,28 @@ def _if_closed(uid: int, folder: str, writer: int) -> Found:
         try:
             found = os.stat(path)
         except OSError as error:
-            return None, f"{path}: {error.strerror}"
+            return None, _unread(path, error)
         if found.st_uid not in (0, uid, os.geteuid()):
-            return None, f"{path} belongs to uid {found.st_uid}"
+            from wire.message import Message
+
+            return None, Message("path_not_ours", path=path, why=Message("belongs_to", owner=f"uid {found.st_uid}"))
         if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private(found)):
             # As in /tmp: what has a name there keeps it, but everybody may add one, and was perhaps the first.
             keeps = below is not None and found.st_mode & stat.S_ISVTX
             if not keeps or below not in (0, os.geteuid(), writer):
-                return None, f"others can write in {path}"
+                from wire.message import Message
+
+                return None, Message("others_can_write_in", path=path)
         above = os.path.dirname(path)
         if above == path:
-            return uid, ""
+            return uid, None
         path, below = above, found.st_uid
+
+
+def _unread(path: str, error: OSError) -> Message:
+    from wire.message import Message
+
+    return Message("in_file", path=path, fault=Message("file_unreadable", detail=error.strerror))
 
 
 def _is_private(found: os.stat_result) -> bool:

@@ -15,11 +15,13 @@ OWN_AUTHORITY = "Muster authority"
 """How the authorities that masters make for themselves are called. One of these signs for one master only, so whoever
 shows a certificate of it is that master, by whatever name it was reached, and whatever this machine's clock says. Any
 other authority may sign for many: there the host's name and the dates count, too."""
+ENDED, NOT_YET, OTHER_NAMES = "ended", "not yet", "other names"
+"""The faults that `doubt` finds."""
 _PARTIAL_CHAIN = 0x80000
 _NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_…: Python has names for them from 3.10 on, or none."""
-_NOT_YET, _HAS_ENDED = 9, 10
-_OTHER_NAME = (62, 64)
+_X509_NOT_YET, _X509_ENDED = 9, 10
+_X509_OTHER_NAME = (62, 64)
 """OpenSSL's X509_V_ERR_…: of a host's name, and of an address."""
 
 
@@ -58,14 +60,11 @@ def pinned(pem: str, *, is_shown: bool = False) -> ssl.SSLContext:
 
 
 def doubt(error: ssl.SSLCertVerificationError) -> str:
-    """Return the fault of a refused certificate if it says nothing about the issuer: dates or names. Else empty."""
-    if error.verify_code == _HAS_ENDED:
-        return "shows a certificate that has ended: it must be replaced there, unless the clock here is wrong"
-    if error.verify_code == _NOT_YET:
-        return "shows a certificate that does not hold yet: look at the clock here"
-    if error.verify_code in _OTHER_NAME:
-        return "shows a certificate for other names: call the master by one of those that it is for"
-    return ""
+    """Return the fault of a refused certificate if it says nothing about the issuer: ENDED, NOT_YET or OTHER_NAMES.
+    Else empty."""
+    if error.verify_code in _X509_OTHER_NAME:
+        return OTHER_NAMES
+    return {_X509_ENDED: ENDED, _X509_NOT_YET: NOT_YET}.get(error.verify_code, "")
 
 
 def unverified() -> ssl.SSLContext:

@@ -13,6 +13,7 @@ from client.api import Client
 from client.caller import token_for
 from client.cli.screen.terminal import note, said_yes
 from client.long_json import dumps
+from client.refusals import coded_error
 from wire.harmless import harmless_json
 
 TYPE_CHECKING = False
@@ -58,9 +59,7 @@ class Context:
             where.trust.wanted = options.ca_fingerprint or where.trust.wanted
             where.trust.ask = _ask_authority
         elif options.ca_fingerprint and not where.is_here:
-            from wire.errors import BadRequestError
-
-            raise BadRequestError(f"--ca-fingerprint: {where} is called in plain text, which shows no authority")
+            raise coded_error("bad_request", "fingerprint_in_plain", at=str(where))
         return where
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 from client.live.feed import Feed
 from client.live.listing import tasks_in_order
 from client.live.state import FEEDS, State
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _take(state: State, inbox: SimpleQueue[dict[str, Any]], deadline: float) -> 
         message = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
     except Empty:
         if not state.complete:
-            raise _unreachable(f"the master did not tell of its nodes and tasks within {_SNAPSHOT_S:.0f} s") from None
+            raise coded_error("unreachable", "master_told_nothing", seconds=_SNAPSHOT_S) from None
         return
     state.take(message, time.time())
 

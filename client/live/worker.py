@@ -61,7 +61,9 @@ class EndableSession(Session):
         super()._open(deadline)
         # Either `break_off` finds this socket, or we find that it was called.
         if self._ended.is_set():
-            raise ConnectionLostError("it is not wanted any more")
+            from wire.message import Message
+
+            raise ConnectionLostError(Message("connection_not_wanted"))
 
 
 class Worker(ABC):

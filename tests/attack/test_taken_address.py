@@ -27,6 +27,7 @@ from master.tls.certificates import OwnCertificates
 from monitor.agent.report.call import CallError, learn_master
 from monitor.agent.report.settings import Settings as ReportSettings
 from tests.attack.squatter import squatting
+from tests.faults import refusing
 from tests.rights import need_users
 from tests.waiting import PATIENCE_S
 from web import upstream
@@ -158,7 +159,7 @@ def test_where_no_address_is_the_masters_the_first_refusal_is_said(master: Maste
             for _ in hosts:
                 other = squatting(MASTERS, V4, port=master.port)
                 other.__enter__()
-            with pytest.raises(ForbiddenError, match=f"held by uid {THIEFS}"):
+            with refusing(ForbiddenError, "port_of_somebody", holder=f"uid {THIEFS}"):
                 session(master.port).call("task.list", {})
             for _ in hosts:
                 other.__exit__(None, None, None)
@@ -167,7 +168,7 @@ def test_where_no_address_is_the_masters_the_first_refusal_is_said(master: Maste
 
 def test_where_no_address_is_anybodys_the_master_cannot_be_reached(master: Master) -> None:
     master.close()
-    with pytest.raises(UnreachableError, match="connection refused"):
+    with refusing(UnreachableError, "master_unreachable", detail="connection refused"):
         session(master.port).call("task.list", {})
 
 

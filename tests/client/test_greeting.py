@@ -14,6 +14,7 @@ import pytest
 
 from client.api import connect
 from tests.client.fake_master import FakeMaster, Refusal
+from tests.faults import refusing
 from wire.errors import ConflictError, MusterError, ProtocolError
 from wire.lab import path_of, read
 
@@ -63,7 +64,7 @@ def test_it_goes_before_a_token(tmp_path: Path) -> None:
     refused = {"code": -32002, "message": "no", "data": {"code": "conflict"}}
     with (
         answers(lambda asked: [{"id": one["id"], "error": refused} for one in asked]) as (port, seen),
-        pytest.raises(ConflictError, match="another lab"),
+        refusing(ConflictError, "lab_differs_held", at=f"127.0.0.1:{port}"),
     ):
         connect(conf=lab_at(tmp_path / "lab", port, ONE), token="t")  # noqa: S106  (of nobody)
     assert [one["method"] for one in seen] == ["server.hello", "auth.token"]
@@ -75,7 +76,7 @@ def test_the_answer_is_compared_here_too(tmp_path: Path, identity: str) -> None:
         conf = lab_at(tmp_path / "lab", master.port, identity)
         with connect(conf=conf) as client:
             if identity:
-                with pytest.raises(ConflictError, match="another lab"):
+                with refusing(ConflictError, "lab_differs_held", ours=str(Path(conf).resolve())):
                     client.info()
             else:
                 assert client.info() == {}, "then the master compares the conf.json"

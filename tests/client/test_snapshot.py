@@ -12,6 +12,7 @@ import pytest
 from client import snapshot as module
 from client.snapshot import InSnapshot, snapshot
 from client.snapshot_changes import changes
+from tests.faults import refusing
 from wire.errors import BadRequestError
 
 
@@ -164,7 +165,7 @@ def test_without_git_all_that_is_there_is_taken(tmp_path: Path) -> None:
 def test_a_folder_of_data_is_refused_before_anything_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 1000)
     (tmp_path / "data.bin").write_bytes(bytes(2000))
-    with pytest.raises(BadRequestError, match=r"data\.bin is among them.*git init"):
+    with refusing(BadRequestError, "snapshot_too_large", path=str(tmp_path), name="data.bin"):
         snapshot(tmp_path)
     assert not (tmp_path / ".muster").exists()
 
@@ -175,7 +176,7 @@ def test_thousands_of_results_beside_the_code_are_refused_with_a_way_out(
     monkeypatch.setattr(module, "MOST_FILES", 20)
     for number in range(30):
         (tree / f"{number}.log").touch()
-    with pytest.raises(BadRequestError, match="a folder of their own"):
+    with refusing(BadRequestError, "snapshot_beside_too_many", most=20):
         snapshot(tree)
     assert list((tree / ".muster/snapshots").iterdir()) == []
 
@@ -187,28 +188,29 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert (top / "pipe").is_symlink()
 
 
-@pytest.mark.parametrize("name", ["none", "empty"])
-def test_nothing_to_take_is_told(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "key"), [("none", "snapshot_of_no_folder"), ("empty", "snapshot_of_nothing")])
+def test_nothing_to_take_is_told(tmp_path: Path, name: str, key: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadRequestError, match=name):
+    with refusing(BadRequestError, key, path=str(tmp_path / name)):
         snapshot(tmp_path / name)
 
 
 def test_a_work_tree_that_git_does_not_read_is_told_and_not_copied_whole(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /nowhere\n")
     (tmp_path / "lib").mkdir()
-    with pytest.raises(BadRequestError, match="git does not read its work tree"):
+    with refusing(BadRequestError, "git_reads_no_tree", path=str(tmp_path / "lib")):
         snapshot(tmp_path / "lib")
 
 
 def test_a_task_in_a_snapshot_submits_without_taking_another(tree: Path) -> None:
-    with pytest.raises(BadRequestError, match="a snapshot already"):
-        snapshot(snapshot(tree)["cwd"])
+    taken = snapshot(tree)["cwd"]
+    with refusing(BadRequestError, "snapshot_of_snapshot", path=taken):
+        snapshot(taken)
 
 
 def test_a_folder_in_which_one_may_not_write_is_told(tree: Path) -> None:
     (tree / ".muster").touch()  # where a folder has to be
-    with pytest.raises(BadRequestError, match=r"\.muster.*no snapshot can be taken"):
+    with refusing(BadRequestError, "snapshot_not_taken", path=str(tree / ".muster/snapshots")):
         snapshot(tree)
 
 

@@ -20,7 +20,7 @@ from client.api import Client
 from client.session import Session
 from client.trust import Trust
 from master.tls.certificates import OwnCertificates
-from tests.faults import fault_in
+from tests.faults import fault_in, refusing, said, says
 from tests.system.lab import ROOT, Lab
 from wire.errors import BadRequestError, ConfigError, UnreachableError, UntrustedError
 from wire.message import Message
@@ -84,7 +84,7 @@ def test_an_unknown_authority_is_asked_about(lab: Lab, tmp_path: Path) -> None:
         return False
 
     trust.ask = no
-    with pytest.raises(UntrustedError, match="not known here"):
+    with refusing(UntrustedError, "authority_unknown", at="queue:1", shown=authority(lab)):
         ask(lab, trust)
     assert (asked, pins(tmp_path)) == ([authority(lab)], [])
     trust.ask = lambda _shown: True
@@ -94,18 +94,23 @@ def test_an_unknown_authority_is_asked_about(lab: Lab, tmp_path: Path) -> None:
 
 def test_where_nobody_can_be_asked_the_error_says_what_to_type(lab: Lab) -> None:
     told = authority(lab)
-    with pytest.raises(UntrustedError, match=f"--ca-fingerprint {told}"):
+    with pytest.raises(UntrustedError) as caught:
         ask(lab, Trust("queue:1"))
+    assert said(caught.value) == Message(
+        "authority_unknown", at="queue:1", shown=told, variable="MUSTER_CA_FINGERPRINT"
+    )
+    assert f"--ca-fingerprint {told}" in str(caught.value)
 
 
 def test_another_fingerprint_than_the_one_that_was_given_is_refused(lab: Lab, tmp_path: Path) -> None:
     trust = Trust("queue:1")
     trust.wanted = "sha256:" + "0" * 64
-    with pytest.raises(UntrustedError, match=r"is sha256:\w+, not sha256:0+ as given, so nothing was sent: if"):
+    given = Message("as_given", what=trust.wanted)
+    with refusing(UntrustedError, "authority_is_another", at="queue:1", shown=authority(lab), before=given):
         ask(lab, trust)
     assert pins(tmp_path) == []
     trust.wanted = "nonsense"
-    with pytest.raises(BadRequestError, match="--ca-fingerprint"):
+    with refusing(BadRequestError, "no_fingerprint", found="nonsense"):
         ask(lab, trust)
 
 
@@ -127,10 +132,10 @@ def test_a_changed_authority_is_one_sentence_with_both_fingerprints_and_the_next
     trust = Trust("queue:1", str(other.authority))
     with pytest.raises(UntrustedError) as told:
         ask(lab, trust)
-    assert str(told.value) == (
-        f"the certificate authority at queue:1 is {new}, not {old} as before, so nothing was sent: if `muster status` "
-        f"on the master's machine shows the same, run this once with --ca-fingerprint {new}"
-    )
+    before = Message("as_before", what=old)
+    assert said(told.value) == Message("authority_is_another", at="queue:1", shown=new, before=before)
+    assert "\n" not in str(told.value)
+    assert str(told.value).endswith(f"--ca-fingerprint {new}")
     trust = Trust("queue:1", str(other.authority))
     trust.wanted = new
     assert ask(lab, trust), "what it says to do works"
@@ -142,9 +147,8 @@ def test_a_changed_authority_that_nobody_shows_is_one_sentence_too(
     other = OwnCertificates(tmp_path / "other", ["x"])
     other.ensure()
     monkeypatch.setattr("client.trust._asked", lambda _sock: "no certificate")
-    with pytest.raises(
-        UntrustedError, match=r"is not sha256:\w+ as before, so nothing was sent: .* --ca-fingerprint SHA256"
-    ):
+    before = Message("as_before", what=fingerprint(other.authority.read_text(encoding="ascii")))
+    with refusing(UntrustedError, "authority_is_not_that", at="queue:1", before=before):
         ask(lab, Trust("queue:1", str(other.authority)))
 
 
@@ -171,8 +175,9 @@ def test_what_is_no_master_is_said_so() -> None:
             peer.sendall(b"SSH-2.0-whatever\r\n")
             peer.recv(1000)
             os._exit(0)
-        with pytest.raises(UnreachableError, match="does not speak TLS") as told:
+        with pytest.raises(UnreachableError) as told:
             one.call("server.info", {}, repeatable=False)
+        assert says(said(told.value), "speaks_no_tls")
         assert "plain://" not in str(told.value)
         one.close()
         os.waitpid(child, 0)

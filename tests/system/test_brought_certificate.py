@@ -10,6 +10,7 @@ import pytest
 from client.session import Session
 from client.trust import Trust
 from tests.certificates import Made, authority, made
+from tests.faults import refusing
 from tests.system.far_node import ENTRY, FarNode
 from tests.system.lab import Lab
 from tests.waiting import until
@@ -151,7 +152,7 @@ def test_who_calls_it_by_another_name_is_told_so_and_its_own_machine_needs_no_na
     lab.start()
     pinned = tmp_path / "pinned.pem"
     pinned.write_bytes(ROOT.pem)
-    with pytest.raises(UntrustedError, match="for other names: call the master by one of those that it is for"):
+    with refusing(UntrustedError, "certificate_for_other_names", at="127.0.0.1:1"):
         shown(lab, Trust("127.0.0.1:1", str(pinned)))
     here = Trust("127.0.0.1:1", shown_at=str(lab.task_info / "tls" / "brought.pem"), is_brought=True)
     assert shown(lab, here) == fingerprint(ROOT.pem.decode())

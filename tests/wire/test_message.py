@@ -24,11 +24,11 @@ STORED = {"killed_from_outside"}
 GIVEN_LATER = {"nodes"}
 """What `Message.of` adds, once it is known of which nodes the same is to be said."""
 MAKERS = ("client", "master", "monitor", "web", "wire")
-CALLED = ("Message", "config_error", "file_error")
+CALLED = ("Message", "coded_error", "config_error", "file_error")
 """The functions whose last positional argument is the key of a message."""
 ELSEWHERE = (
     "client/cli/arguments/submitting.py",
-    "client/config_errors.py",
+    "client/refusals.py",
     "client/text/short_reasons.py",
     "master/core/tasks/transitions.py",
     "wire/message.py",
@@ -74,6 +74,13 @@ def test_what_the_table_refuses_has_a_sentence_of_a_task_and_its_state() -> None
 
 def test_every_sentence_is_said_by_somebody() -> None:
     assert set(SENTENCES) - {key_of(call) for _, call in said()} - REFUSALS - STORED == set()
+
+
+def test_the_code_of_an_error_is_one_that_there_is() -> None:
+    codes = {kind.code for kind in every()}
+    coded = [(where, ast.unparse(call.args[0])) for where, call in said() if ast.unparse(call.func) == "coded_error"]
+    assert coded
+    assert [f"{where}: {code}" for where, code in coded if code.strip("'") not in codes] == []
 
 
 def is_worded(value: ast.expr) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from wire.english.certificates import CERTIFICATES
 from wire.english.client import CLIENT
+from wire.english.commands import COMMANDS
 from wire.english.configuration import CONFIGURATION
+from wire.english.connection import CONNECTION
 from wire.english.console import CONSOLE
 from wire.english.doctor import DOCTOR
 from wire.english.errors import ERRORS
@@ -21,5 +23,5 @@ from wire.english.tasks import ELASTIC, ENDS, PAUSES, WAITS, WARNINGS
 
 SENTENCES: dict[str, str] = {
     **WAITS, **ELASTIC, **PAUSES, **ENDS, **WARNINGS, **NODES, **LINKS, **ERRORS, **FILES, **CERTIFICATES, **PEOPLE,
-    **DOCTOR, **CONSOLE, **CONFIGURATION, **SETUP, **CLIENT,
+    **DOCTOR, **CONSOLE, **CONFIGURATION, **SETUP, **CLIENT, **CONNECTION, **COMMANDS,
 }  # fmt: skip

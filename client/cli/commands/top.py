@@ -9,7 +9,7 @@ import time
 from importlib.util import find_spec
 
 from client.cli.screen.terminal import terminal_width
-from client.config_errors import config_error
+from client.refusals import config_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 from wire.agent import HEARTBEAT_S
 from wire.framing import encode
-from wire.pinning import doubt, pinned, unverified
+from wire.pinning import ENDED, NOT_YET, OTHER_NAMES, doubt, pinned, unverified
 
 from .settings import Settings
 
@@ -27,7 +27,16 @@ MAX_LINE = 64 * 1024
 MAX_ARCHIVE = 16 * 1024 * 1024
 _USER_TIMEOUT = 18
 """TCP_USER_TIMEOUT, which not every Python names; in milliseconds."""
-
+_FAULTS = {
+    ENDED: "shows an expired certificate: replace it there, unless the clock here is wrong",
+    NOT_YET: "shows a certificate that is not valid yet: check the clock of this machine",
+    OTHER_NAMES: "shows a certificate for other names: call the master by one of the names in it",
+    "": (
+        "has another certificate authority than this agent was given, so nothing was sent: if the master was set up "
+        "anew, begin with the one that `muster status` on its machine shows (--authority sha256:...)"
+    ),
+}
+"""How a certificate is refused, by what `doubt` says of it."""
 
 Place = Tuple[int, Tuple[Any, ...]]
 """One address of the master's name: its family, and what `connect` takes."""
@@ -199,11 +208,7 @@ def _dial_at(settings: Settings, place: Place, context: ssl.SSLContext) -> ssl.S
         sock.settimeout(PATIENCE_S)
     except ssl.SSLCertVerificationError as error:
         _close(bare)
-        why = doubt(error) or (
-            "has another certificate authority than this agent was given, so nothing was sent: if the master was set "
-            "up anew, begin with the one that `muster status` on its machine shows (--authority sha256:...)"
-        )
-        raise CallError(f"what answers at {settings.master} {why}") from None
+        raise CallError(f"the server at {settings.master} {_FAULTS[doubt(error)]}") from None
     except (OSError, ValueError) as error:
         _close(bare)
         answered = isinstance(error, (ssl.SSLError, ValueError))

@@ -17,7 +17,7 @@ export const MESSAGES = { ...TASKS, ...NODES, ...LINKS };
 export const OTHER_MESSAGES = [
   async () => (await import("./errors.js")).WORDS,
   async () => {
-    const files = await Promise.all([import("./files.js"), import("./people.js"), import("./doctor.js"), import("./certificates.js"), import("./console.js"), import("./configuration.js"), import("./setup.js"), import("./client.js"), import("./rare.js")]);
+    const files = await Promise.all([import("./files.js"), import("./people.js"), import("./doctor.js"), import("./certificates.js"), import("./console.js"), import("./configuration.js"), import("./setup.js"), import("./client.js"), import("./connection.js"), import("./commands.js"), import("./rare.js")]);
     return Object.assign({}, ...files.map((file) => file.WORDS));
   },
 ];

@@ -1,11 +1,19 @@
-"""The errors for what keeps the command line from its master: made here, so that a command that meets none loads
-neither errors nor sentences."""
+"""The errors of the client, each with its message: made here, so that a command that meets none loads neither
+errors nor sentences."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from wire.message import Value
+
+
+def coded_error(code: str, key: str, /, **args: Value) -> Exception:
+    """Return the error of `wire.errors` with this code and this message."""
+    from wire.errors import from_code
+    from wire.message import Message
+
+    return from_code(code, Message(key, **args))
 
 
 def config_error(key: str, /, **args: Value) -> Exception:
