@@ -30,3 +30,10 @@ def file_error(path: str, key: str, /, **args: Value) -> Exception:
     from wire.message import Message
 
     return fault(path, Message(key, **args))
+
+
+def not_written(path: str, error: OSError) -> Exception:
+    """Return the StorageError for a file that the system does not let us write."""
+    from wire.message import Message
+
+    return coded_error("storage", "in_file", path=path, fault=Message("file_unwritable", detail=error.strerror))

@@ -74,7 +74,7 @@ def _owner(conf: str, task_info: str) -> Found:
     if not stat.S_ISDIR(found.st_mode):
         from wire.message import Message
 
-        return None, Message("no_folder", path=task_info)
+        return None, Message("not_a_folder", path=task_info)
     above = dict.fromkeys((os.path.dirname(os.path.abspath(task_info)), os.path.dirname(path)))
     for folder in above:
         uid, why = _if_closed(found.st_uid, folder, writer)

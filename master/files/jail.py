@@ -361,7 +361,7 @@ def _not_itself(found: Found, spot: Spot, number: int | None = None) -> None:
 
 def _check_folder(found: Found, spot: Spot) -> None:
     if not stat.S_ISDIR(os.stat(found.name, dir_fd=found.folder, follow_symlinks=False).st_mode):
-        raise BadRequestError(Message("no_folder", path=shown(spot.text)))
+        raise BadRequestError(Message("not_a_folder", path=shown(spot.text)))
 
 
 def _check_there(found: Found, spot: Spot) -> os.stat_result:

@@ -145,7 +145,7 @@ def test_no_other_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> Non
         (("users", "add", ODD), "name: '\\xff'"),
         (("--token", ODD, "status"), "token: '\\xff'"),
         (("--master", ODD, "status"), "'\\xff:63005'"),
-        (("submit", "--script", ODD), "udcff: No such file"),
+        (("submit", "--script", ODD), "udcff: cannot be read: No such file"),
         (("--conf", ODD, "status"), "udcff: there is no such file"),
     ],
 )

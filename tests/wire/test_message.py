@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections import Counter
 from collections.abc import Iterator
 from string import Formatter
 from typing import Any
@@ -27,7 +28,6 @@ MAKERS = ("client", "master", "monitor", "web", "wire")
 CALLED = ("Message", "coded_error", "config_error", "file_error")
 """The functions whose last positional argument is the key of a message."""
 ELSEWHERE = (
-    "client/cli/arguments/submitting.py",
     "client/refusals.py",
     "client/text/short_reasons.py",
     "master/core/tasks/transitions.py",
@@ -66,6 +66,16 @@ def test_every_message_has_a_sentence_and_its_values_are_those_that_the_sentence
         elif not given <= (wanted := fields_of(SENTENCES[key])) or not wanted <= given | GIVEN_LATER:
             wrong.append(f"{where}: {key} is given {sorted(map(str, given))}, and its sentence names {sorted(wanted)}")
     assert wrong == []
+
+
+def test_each_key_stands_in_one_table_and_once() -> None:
+    keys: list[str] = []
+    for path in sources("wire"):
+        if path.parent.name == "english":
+            tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+            tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+            keys += [ast.unparse(key) for table in tables for key in table.keys if key]
+    assert {key: count for key, count in Counter(keys).items() if count > 1} == {}
 
 
 def test_what_the_table_refuses_has_a_sentence_of_a_task_and_its_state() -> None:
@@ -128,6 +138,21 @@ def test_no_error_that_a_verb_answers_is_worded_where_it_arises() -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), name)):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
                     worded += [f"{name}:{node.lineno}: {ast.unparse(node)}" for one in node.args if is_worded(one)]
+    assert worded == []
+
+
+NOT_TOLD = ("ArgumentTypeError", "AssertionError", "ValueError")
+"""What argparse puts into words of its own, and what only a defect of ours raises."""
+
+
+def test_no_error_of_the_client_is_worded_where_it_arises() -> None:
+    worded = []
+    for path in sources("client"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+                name = ast.unparse(node.func).rpartition(".")[2]
+                if name.endswith("Error") and name not in NOT_TOLD and any(map(is_worded, node.args)):
+                    worded.append(f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}")
     assert worded == []
 
 

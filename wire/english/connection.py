@@ -110,7 +110,7 @@ CONNECTION: dict[str, str] = {
     "certificate_for_other_names": (
         "the server at {at} shows a certificate for other names: call the master by one of the names in it"
     ),
-    # What is remembered here.
+    # The folder of the account.
     "no_home": "this account has no home folder: set HOME to a folder of yours",
     "home_missing": "there is no such folder, and it is not made: set HOME",
     "folder_of_another": "it belongs to uid {uid}, not to you: set HOME",

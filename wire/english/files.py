@@ -43,7 +43,7 @@ FILES: dict[str, str] = {
     ),
     "into_itself": "{path} cannot go into itself ({to})",
     "is_visible_folder": "{path} is a visible folder itself; conf.json decides about those",
-    "no_folder": "{path} is not a folder",
+    "not_a_folder": "{path} is not a folder",
     "log_unreadable": "the log {path} cannot be read: {said}",
     "log_not_visible": (
         "the log {path} lies neither in the log folder nor in a visible folder (`muster files roots`): read it on a "

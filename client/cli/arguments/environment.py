@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from client.here import here, within
+from client.refusals import coded_error
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -35,13 +36,11 @@ def resolved(context: Context, said: str) -> str:
 
 def at_home(context: Context, option: str, said: str) -> str:
     """A path from a home folder. Raises BadRequestError where the home is another one than on the nodes."""
-    from wire.errors import BadRequestError
-
     found = os.path.expanduser(said)
     if not context.address.same_machine:
-        raise BadRequestError(f"{option} {harmless(said)}: `~` is a folder of this PC: name the path that nodes know")
+        raise coded_error("bad_request", "home_of_this_pc", option=option, path=said)
     if not found.startswith("/"):
-        raise BadRequestError(f"{option} {harmless(said)}: there is no such user on this machine")
+        raise coded_error("bad_request", "home_of_nobody", option=option, path=said)
     return os.path.normpath(found)
 
 
@@ -49,9 +48,7 @@ def check_not_windows(option: str, said: str) -> None:
     """Raise BadRequestError for a path of Windows, with a drive or a server in front: nodes run Linux."""
     has_drive = said[:1].isascii() and said[:1].isalpha() and said[1:3] in (":\\", ":/")
     if has_drive or said.startswith("\\\\"):
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(f"{option} {harmless(said)}: this is a path of Windows: name the path that nodes know")
+        raise coded_error("bad_request", "path_of_windows", option=option, path=said)
 
 
 def _named(context: Context, name: str) -> str:
@@ -97,11 +94,7 @@ def _folder(context: Context, said: str) -> str:
     """The current folder, by a path that nodes know. Raises BadRequestError."""
     folder = _seen(context)
     if folder is None:
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(
-            f"--env {harmless(said)}: the master does not see {harmless(here()[0])}: name the path that nodes know"
-        )
+        raise coded_error("bad_request", "env_folder_unseen", env=said, folder=here()[0])
     return folder
 
 

@@ -9,6 +9,7 @@ import re
 
 from client.cli.arguments import file_name
 from client.cli.arguments.wrong import wrong
+from client.refusals import coded_error
 from client.states import STATES
 
 TYPE_CHECKING = False
@@ -400,9 +401,7 @@ def exactly(numbers: list[list[int] | dict[str, list[int]]], on: list[dict[str, 
     alone = [one for one in numbers if isinstance(one, list)]
     named = [*on, *(one for one in numbers if isinstance(one, dict))]
     if alone and len(alone) < len(numbers):
-        from wire.errors import BadRequestError
-
-        raise BadRequestError("--gpu-ids: name the node of all GPUs (NODE:0,1), or of none")
+        raise coded_error("bad_request", "gpu_ids_of_some_nodes")
     return {"gpu_ids": alone[-1] if alone else None, "gpus_on": together(named) if named else None}
 
 
@@ -411,9 +410,7 @@ def together(said: list[dict[str, list[int]]]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for one in said:
         for name in found.keys() & one.keys():
-            from wire.errors import BadRequestError
-
-            raise BadRequestError(f"--gpus-on: node {name} is named twice; give all its GPUs at once")
+            raise coded_error("bad_request", "gpus_on_twice", node=name)
         found |= one
     return found
 

@@ -37,10 +37,16 @@ def option(name: str, known: Iterable[str]) -> str:
 
 def key(name: str, known: Iterable[str]) -> str:
     """The same for any other name."""
+    return _asked(keys(name, known))
+
+
+def keys(name: str, known: Iterable[str]) -> list[str]:
+    """The names that were probably meant by such a name; none where none is like it, or too many are."""
     known = list(known)
     meant = [one.removeprefix("--") for one in _ELSEWHERE.get(f"--{name}", ())]
     parts = [one for one in known if one.rpartition(".")[2] == name]
-    return _asked([one for one in meant if one in known][:1] or parts or _close(name, known) or _ends(name, known))
+    found = [one for one in meant if one in known][:1] or parts or _close(name, known) or _ends(name, known)
+    return found if len(found) <= _MOST_MEANT else []
 
 
 def _ends(name: str, known: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ import sys
 
 from client.cli.arguments import environment, fields, ids, unread
 from client.here import here, within
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from client.cli.context import Context
     from client.shapes import Note
+    from wire.message import Message
 
 _LOOKED_AT = 200
 """So many lines of a batch are shown to whoever looks what is missing."""
@@ -217,12 +219,7 @@ def _snapshot(context: Context, cwd: str | None) -> dict[str, Any]:
     from client.text.snapshots import snapshot_line
 
     if cwd is None:
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(
-            f"--snapshot: the master does not see {here()[0]}, so no task could run there: submit from a folder that "
-            "it sees (`visible_folders` in its conf.json), or leave --snapshot out"
-        )
+        raise coded_error("bad_request", "snapshot_unseen", folder=here()[0])
     taken = snapshot(cwd)
     context.note(f"snapshot: {snapshot_line(taken['snapshot'])}, in {taken['cwd']}")
     return {**taken}
@@ -277,25 +274,27 @@ def _odd_word(command: list[str] | str, folder: str) -> list[Note]:
     place = os.path.join(folder, word)
     if " " in word.strip() and not os.path.exists(place):
         shown = word if len(word) <= _MOST_SHOWN else f"{word[:_MOST_SHOWN]}…"
-        return [_note("command_is_one_word", word=shown)]
+        from wire.message import Message
+
+        return [_note(Message("command_is_one_word", word=shown))]
     if "/" in word or not os.path.isfile(place):
         return []
     from shutil import which
 
-    return [] if which(word) is not None else [_note("program_is_beside", name=word)]
-
-
-def _note(key: str, **args: str) -> Note:
+    if which(word) is not None:
+        return []
     from wire.message import Message
 
-    return {"key": key, "args": args, "text": str(Message(key, **args))}
+    return [_note(Message("program_is_beside", name=word))]
+
+
+def _note(message: Message) -> Note:
+    return {"key": message.key, "args": message.plain_args(), "text": str(message)}
 
 
 def batch_commands(path: str) -> list[str]:
     """The commands of a file with one on each line; a backslash at the end of a line goes on with the next one, as in a
     script. Raises BadRequestError."""
-    from wire.errors import BadRequestError
-
     commands: list[str] = []
     head, began = "", 0
     for number, raw in enumerate(read_text(path).splitlines(), 1):
@@ -309,14 +308,12 @@ def batch_commands(path: str) -> list[str]:
         commands.append(line)
         head, began = "", 0
     if head:
-        raise BadRequestError(f"{path}: line {began} goes on with a backslash, and the file ends")
+        raise coded_error("bad_request", "batch_ends_within", path=path, line=began)
     return commands
 
 
 def read_text(path: str) -> str:
     """A file of commands; `-` is stdin. Raises BadRequestError."""
-    from wire.errors import BadRequestError
-
     try:
         if path == "-":
             text = sys.stdin.buffer.read().decode()
@@ -324,11 +321,11 @@ def read_text(path: str) -> str:
             with open(path, "rb") as file:
                 text = file.read().decode()
     except OSError as error:
-        raise BadRequestError(f"{path}: {error.strerror}") from None
+        raise coded_error("bad_request", "commands_unreadable", path=path, detail=error.strerror) from None
     except UnicodeDecodeError as error:
-        raise BadRequestError(f"{path}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
+        raise coded_error("bad_request", "commands_not_utf8", path=path, byte=error.start) from None
     if not text.strip():
-        raise BadRequestError(f"{path}: it is empty")
+        raise coded_error("bad_request", "no_commands", path=path)
     return text.removeprefix("\ufeff")
 
 

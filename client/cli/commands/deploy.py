@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 
 from client.cli.arguments import file_name
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +32,10 @@ def run(context: Context) -> int:
     """Do it."""
     from client import address
     from client.cli.programs import master_process
-    from wire.errors import BadRequestError
 
     options = context.options
     if options.master:
-        raise BadRequestError("`deploy` is about the master of this machine: give --conf, not --master")
+        raise coded_error("bad_request", "deploy_is_local")
     conf = os.path.abspath(address.conf_path(options.conf))
     words = ["--conf", conf, "deploy", os.path.abspath(os.path.expanduser(options.dir))]
     for name, wanted in (("--force", options.force), ("--json", context.json)):

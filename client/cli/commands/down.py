@@ -6,6 +6,7 @@ import os
 import time
 
 from client.dialling import Place, places
+from client.refusals import coded_error
 from client.states import ALIVE
 from wire.harmless import harmless
 from wire.other_end import is_local
@@ -48,9 +49,7 @@ def run(context: Context) -> int:
             return _say_stopped(context, None)
         if not client.address.same_machine or not _nobody_listens(client.address.host, client.address.data):
             raise
-        raise UnreachableError(
-            f"no master listens at {client.address}: it is down already (`muster up` starts it)"
-        ) from error
+        raise coded_error("unreachable", "master_down_already", at=str(client.address)) from error
     counts = info.get("tasks") or {}
     alive = sum(counts.get(state, 0) for state in ALIVE)
     try:
@@ -59,7 +58,7 @@ def run(context: Context) -> int:
         # The master may close the connection before its answer is out; whether it is gone is looked up below.
         client.close()
     if not _gone(client.address):
-        raise UnreachableError(f"the master at {client.address} was asked to stop and still listens; see its log")
+        raise coded_error("unreachable", "master_still_listens", at=str(client.address))
     if client.address.same_machine and info.get("task_info"):
         _end_beside(context, info["task_info"], info.get("conf") or client.address.conf or "")
     return _say_stopped(context, alive)

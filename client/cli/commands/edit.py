@@ -5,6 +5,7 @@ from __future__ import annotations
 from client.cli.arguments import environment, fields, ids, pairs
 from client.cli.arguments.wrong import wrong
 from client.cli.several import each
+from client.refusals import coded_error
 from wire.ranges import ids_in_short
 
 TYPE_CHECKING = False
@@ -113,9 +114,7 @@ def run(context: Context) -> int:
     if isinstance(first, ids.Whole) and not others:
         return _edit_array(context, first, changes)
     if not _OF_ARRAYS.isdisjoint(changes):
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(f"cap and max-fails are an array's: `muster edit {first}/ …`")
+        raise coded_error("bad_request", "keys_of_arrays", id=str(first))
     if others:
         return _edit_several(context, said, changes)
     task = context.client.edit(first, **changes)

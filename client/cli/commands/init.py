@@ -14,6 +14,7 @@ from client.cli.arguments import file_name
 from client.cli.labs import which_lab
 from client.cli.screen import asking
 from client.cli.screen.terminal import said_yes
+from client.refusals import coded_error
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -129,9 +130,7 @@ def _port_words(context: Context, conf: str, web: int | None) -> list[str]:
     taken = _taken(conf)
     own = known_labs.own_ports(conf)
     if own is not None and web in own:
-        from wire.errors import ConflictError
-
-        raise ConflictError(f"--web: {web} is a port of the master in {conf} (socket_info) already: name another one")
+        raise coded_error("conflict", "web_port_is_masters", port=web, conf=conf)
     ports = own or known_labs.free_ports(taken if web is None else {*taken, web})
     words = ["--ports", ",".join(map(str, ports))]
     if web == _FREE:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from client.cli.screen import asking
+from client.refusals import coded_error
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -55,23 +56,14 @@ def run(context: Context) -> int:
     from client.api import Client
 
     if not asking.is_terminal():
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(
-            "a log-in is asked for at a terminal, and there is none: a program brings a token in MUSTER_TOKEN "
-            "(`muster tokens new` makes one)"
-        )
+        raise coded_error("bad_request", "log_in_needs_terminal")
     where = context.find(context.options.host, closed=False)
     before, where.token = where.token, None
     where.end.ask = _ask_account
     with Client(where) as client:
         account = client.session.check_unheard()
         if not client.people.whoami()["is_shared"]:
-            from wire.errors import ConflictError
-
-            raise ConflictError(
-                f"nobody was added as a user at {where} yet: who runs the master does that there (`muster users add`)"
-            )
+            raise coded_error("conflict", "no_users_there", at=str(where))
         came = _redeem(context, client) if context.options.link else _log_in(context, client)
         _keep(where, came, account, tls=client.session.is_encrypted)
         if before is not None:

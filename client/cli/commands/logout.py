@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from client.refusals import coded_error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -26,13 +28,11 @@ def run(context: Context) -> int:
     from client.address import logins_folder
     from client.api import Client
     from client.logins import Logins
-    from wire.errors import ConflictError, UnauthenticatedError, UnreachableError
+    from wire.errors import UnauthenticatedError, UnreachableError
 
     where = context.find(context.options.host, closed=False)
     if where.token is None:
-        raise ConflictError(
-            f"this PC keeps no log-in at {where}: there is nothing to end (`muster tokens revoke ID` ends a token)"
-        )
+        raise coded_error("conflict", "no_log_in_kept", at=str(where))
     try:
         with Client(where, where.token) as client:
             client.people.log_out()

@@ -13,6 +13,7 @@ from client.cli.arguments.file_name import STREAM
 from client.cli.arguments.wrong import wrong
 from client.cli.screen import interrupt
 from client.cli.screen.idle_note import IdleNote
+from client.refusals import coded_error
 from client.states import ENDED
 from wire.harmless import harmless
 
@@ -165,12 +166,9 @@ def _tell_nothing(context: Context) -> bool:
             context.note(f"task {task_id} is {task['state']} and has written nothing yet; `muster why {task_id}`")
         return True
     if state.get("missing"):
-        from wire.errors import NotFoundError
-
-        then = "what it goes on writing goes into the deleted file"
         if state["ended"]:
-            then = f"`muster retry {task_id}` runs it again and writes a new one"
-        raise NotFoundError(f"the log of task {task_id} was deleted or moved, {state['path']} is not there; {then}")
+            raise coded_error("not_found", "log_gone", id=task_id, path=state["path"])
+        raise coded_error("not_found", "log_gone_while_written", id=task_id, path=state["path"])
     return False
 
 

@@ -10,6 +10,7 @@ import sys
 
 from client.cli.arguments import setting_values
 from client.cli.screen.terminal import terminal_width
+from client.refusals import coded_error
 from client.text.settings import change_line, setting_page, settings_table
 
 TYPE_CHECKING = False
@@ -53,10 +54,10 @@ def _found(context: Context, name: str) -> Setting:
     except NotFoundError:
         from client.cli.arguments import nearest
 
-        meant = nearest.key(name, [one["name"] for one in context.client.settings.list()])
+        meant = nearest.keys(name, [one["name"] for one in context.client.settings.list()])
         if not meant:
             raise
-        raise NotFoundError(f"there is no setting {name}{meant}; `muster set` lists all") from None
+        raise coded_error("not_found", "no_setting_but", name=name, meant=tuple(meant)) from None
 
 
 def run(context: Context) -> int:
@@ -81,9 +82,7 @@ def run(context: Context) -> int:
         try:
             value = setting_values.read(options.value, before["unit"])
         except argparse.ArgumentTypeError as error:
-            from wire.errors import BadRequestError
-
-            raise BadRequestError(f"{options.name}: {error}") from None
+            raise coded_error("bad_request", "setting_value_wrong", name=options.name, detail=str(error)) from None
         after = settings.set(options.name, value)
     if context.json:
         context.print_json(after)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from client.refusals import coded_error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -24,9 +26,8 @@ def run(context: Context) -> int:
     """Do it."""
     from client import address
     from client.cli.programs import master_process
-    from wire.errors import BadRequestError
 
     if context.options.master:
-        raise BadRequestError("`shell` uses the master's own keys, on the master's machine: give --conf, not --master")
+        raise coded_error("bad_request", "shell_is_local")
     conf = os.path.abspath(address.conf_path(context.options.conf))
     return master_process.run("--conf", conf, "shell", context.options.name)

@@ -7,6 +7,7 @@ The words after `--` stay the words of the command, as an argument list; for pip
 from __future__ import annotations
 
 from client.cli.arguments import submitting
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,14 +68,12 @@ def run(context: Context) -> int:
 
 
 def _batch(context: Context, spec: dict[str, object]) -> int:
-    from wire.errors import BadRequestError
-
     path = context.options.batch
     commands = submitting.batch_commands(path)
     if not commands:
-        raise BadRequestError(f"{path}: no line holds a command")
+        raise coded_error("bad_request", "no_command_in_lines", path=path)
     if context.options.dry_run:
-        raise BadRequestError("--dry-run looks at one command: use it with `-- CMD …` or --script")
+        raise coded_error("bad_request", "dry_run_of_one")
     submitting.tell_faults(context, spec, list(commands))
     return _tell(context, context.client.submit_batch(commands, **spec))
 

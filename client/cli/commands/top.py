@@ -9,7 +9,7 @@ import time
 from importlib.util import find_spec
 
 from client.cli.screen.terminal import terminal_width
-from client.refusals import config_error
+from client.refusals import coded_error, config_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,18 +53,14 @@ def run(context: Context) -> int:
 
 def _check_terminal() -> None:
     """Raises BadRequestError where nothing can be drawn."""
-    from wire.errors import BadRequestError
-
-    instead = "use `muster top --once`, or --json"
     # All three: what textual draws goes to stderr.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        raise BadRequestError(f"this needs a terminal: {instead}")
+        raise coded_error("bad_request", "top_needs_terminal")
     kind = os.environ.get("TERM")
     if kind in _CANNOT_DRAW:
-        raise BadRequestError(f"a terminal of the kind `{kind}` cannot be drawn on: {instead}")
+        raise coded_error("bad_request", "top_cannot_draw", kind=kind)
     if codecs.lookup(sys.stderr.encoding).name != "utf-8":
-        cure = f"where it shows UTF-8, `LC_ALL=C.UTF-8 muster top`; else {instead}"
-        raise BadRequestError(f"this terminal's text is {sys.stderr.encoding}, and GPUs are drawn in UTF-8: {cure}")
+        raise coded_error("bad_request", "top_needs_utf8", encoding=sys.stderr.encoding)
 
 
 def _once(context: Context) -> int:

@@ -7,6 +7,7 @@ import time
 
 from client import address
 from client.cli.screen.interrupt import LastWords
+from client.refusals import coded_error
 from client.session import Session
 from wire import lab
 from wire.harmless import harmless
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from client.cli.context import Context
     from client.cli.programs.beside import Program
     from wire.errors import MusterError
+    from wire.message import Message
 
 EXAMPLES = """examples:
   muster up                                  until Ctrl-C
@@ -31,7 +33,6 @@ _ONLY_ROOT = (
     'conf.json has `"local_admin": "root"`, so without a log-in only root may use it: log in as an admin (`muster '
     "login`), or have root add one (`sudo muster users add NAME --admin`) or stop it (`sudo muster down`)"
 )
-_OTHER_PORTS = "stop that, or choose other ports (socket_info in conf.json)"
 _START_S = 60.0
 _LOOK_S = 0.05
 
@@ -47,10 +48,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
-    from wire.errors import BadRequestError, ConflictError
-
     if context.options.master:
-        raise BadRequestError("`up` starts a master on this machine: give --conf, not --master")
+        raise coded_error("bad_request", "up_is_local")
     conf = os.path.abspath(address.conf_path(context.options.conf))
     where = address.read_conf(conf)
     running = _running(where)
@@ -59,17 +58,17 @@ def run(context: Context) -> int:
 
     wanted = [program for program in beside.ALL if program.is_configured(conf)]
     if running is not None:
-        told = f"a master runs at {where} already (pid {running['pid']})"
         missing = [program for program in wanted if not program.runs(conf)]
         if not missing:
-            raise ConflictError(f"{told}; `muster down` stops it")
+            raise coded_error("conflict", "master_runs_already", at=str(where), pid=running["pid"])
         begun = [_begun(context, conf, program) for program in missing]
         if not all(begun):
             return 1
         if context.json:
             context.print_json(running)
         names = " and ".join(program.name for program in missing)
-        context.say(f"{told}; {names} did not, and {'was' if len(missing) == 1 else 'were'} started")
+        began = f"{names} did not, and {'was' if len(missing) == 1 else 'were'} started"
+        context.say(f"a master runs at {where} already (pid {running['pid']}); {began}")
         return 0
     check_alone(conf, beside.task_info(conf), lab.read(conf))
     lab_notes.of_copy(context, conf, beside.task_info(conf))
@@ -110,7 +109,6 @@ def _permits(context: Context) -> list[str]:
 def _detached(context: Context, conf: str, where: address.Address, wanted: list[Program]) -> int:
     from client.cli.labs import lab_notes
     from client.cli.programs import master_process
-    from wire.errors import UnreachableError
 
     only_root = address.load(conf).get("local_admin") == "root" and os.geteuid() != 0
     log = _log_file(conf)
@@ -130,10 +128,8 @@ def _detached(context: Context, conf: str, where: address.Address, wanted: list[
             lab_notes.of_identity(context, conf)
             return 0
         time.sleep(_LOOK_S)
-    raise UnreachableError(
-        f"the master (pid {process.pid}) was started but does not answer as it should ({_why_not(where)}); it says: "
-        f"{_tail(log, begin)}"
-    )
+    why, said = _why_not(where), _tail(log, begin)
+    raise coded_error("unreachable", "master_not_answering", pid=process.pid, why=why, detail=said)
 
 
 def _begun(context: Context, conf: str, program: Program) -> bool:
@@ -152,22 +148,25 @@ def _await(context: Context, conf: str, program: Program, process: subprocess.Po
 def _running(where: address.Address) -> dict[str, Any] | None:
     """Return what a master that runs already tells of itself. Raises ConflictError if something else has its port, such
     as the master of another lab."""
-    from wire.errors import ConflictError, ForbiddenError
+    from wire.errors import ForbiddenError
 
     try:
         info = _ask(where, where.data)
     except ForbiddenError as error:
-        raise ConflictError(f"{_held(where)}, so no master can start there: {error}. {_OTHER_PORTS}") from None
+        why: Any = error.args[0]
+        raise coded_error(
+            "conflict", "port_taken", port=where.data, host=where.host, holder=_holder(where), why=why
+        ) from None
     if info is not None and not isinstance(info.get("pid"), int):
-        raise ConflictError(f"{_held(where)}, and what answers there is not a Muster master: {_OTHER_PORTS}")
+        raise coded_error("conflict", "port_of_no_master", port=where.data, host=where.host, holder=_holder(where))
     return info
 
 
-def _held(where: address.Address) -> str:
+def _holder(where: address.Address) -> str | Message:
     from wire.listener import holder
+    from wire.message import Message
 
-    told = harmless(holder(where.host, where.data)) or "something (`ss -ltnp` as root shows it)"
-    return f"port {where.data} at {where.host} is held by {told}"
+    return holder(where.host, where.data) or Message("holder_unseen")
 
 
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
@@ -188,13 +187,15 @@ def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
     return info
 
 
-def _why_not(where: address.Address) -> str:
+def _why_not(where: address.Address) -> Message:
     """Return what was wrong with the last answer, after waiting for a better one in vain."""
+    from wire.message import Message
+
     for port in (where.data, where.train_state, where.monitor):
         told = _answer(where, port) if port else None
         if not isinstance(told, dict):
-            return f"port {port}: {told}"
-    return "another process answers"
+            return Message("port_said", port=port, why=None if told is None else told.args[0])
+    return Message("another_process_answers")
 
 
 def _ask(where: address.Address, port: int) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from client import address
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +28,9 @@ def run(context: Context) -> int:
     from client.cli.programs.beside import CONSOLE
     from client.cli.programs.master_process import environment, folder
     from client.cli.screen.interrupt import LeftToTheChild
-    from wire.errors import BadRequestError
 
     if context.options.master:
-        raise BadRequestError("`web` runs beside a master of this machine: give --conf, not --master")
+        raise coded_error("bad_request", "web_is_local")
     conf = os.path.abspath(address.conf_path(context.options.conf))
     port = [] if context.options.port is None else ["--port", str(context.options.port)]
     import subprocess

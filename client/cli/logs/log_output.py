@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from client.refusals import coded_error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -62,14 +64,10 @@ class LogOutput:
         return self._fd
 
     def _refuse(self) -> NoReturn:
-        from wire.errors import ConflictError
-
         if os.path.isdir(self.path):
-            raise ConflictError(f"{self.path} is a folder: name a file in it")
-        raise ConflictError(f"{self.path} exists already and is not overwritten: remove it, or name another file")
+            raise coded_error("conflict", "output_is_folder", path=self.path)
+        raise coded_error("conflict", "output_exists", path=self.path)
 
     def _broken(self, error: OSError) -> NoReturn:
-        from wire.errors import StorageError
-
         self.is_broken = True
-        raise StorageError(f"{self.path}: {error.strerror}; it is not whole, {self.told()}") from None
+        raise coded_error("storage", "output_broken", path=self.path, detail=error.strerror, bytes=self.size) from None

@@ -6,13 +6,13 @@ A lock file in task_info says whether one runs and which: its pid counts only wh
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import time
 
 from client import address
 from client.cli.programs import master_process
+from client.refusals import coded_error
 from wire import lab
 from wire.state_folder import has_open, holder_of, started_with
 
@@ -128,11 +128,7 @@ def end_holder(path: str, name: str, conf: str) -> int | None:
         _check_own(pid, path, name, conf)
     if _ends(path, pid, _GONE_S):
         return pid
-    from wire.errors import ConflictError
-
-    raise ConflictError(
-        f"{name} (pid {pid}) could not be ended: end it as the user that it belongs to, on the machine on which it runs"
-    )
+    raise coded_error("conflict", "program_not_ended", name=name, pid=pid)
 
 
 def _check_own(pid: int, path: str, name: str, conf: str) -> None:
@@ -140,18 +136,10 @@ def _check_own(pid: int, path: str, name: str, conf: str) -> None:
     theirs = started_with(pid)
     if theirs and lab.read(conf).has_conf(theirs):
         return
-    from wire.errors import ConflictError
-
-    where = f"{os.path.abspath(conf)}: task_info: {os.path.dirname(path)}"
+    ours, folder = os.path.abspath(conf), os.path.dirname(path)
     if not theirs:
-        raise ConflictError(
-            f"{where}: process {pid} works there, and does not tell with which conf.json {name} was started: it was "
-            f"left alone. `ps {pid}` shows it; `kill {pid}` ends it"
-        )
-    raise ConflictError(
-        f"{where} is the state folder of another lab, {theirs}, too: {name} that works there (pid {pid}) is that lab's "
-        f"and was left alone. Name another folder in task_info; `muster down --conf {shlex.quote(theirs)}` ends theirs"
-    )
+        raise coded_error("conflict", "program_of_unknown_lab", conf=ours, folder=folder, pid=pid, name=name)
+    raise coded_error("conflict", "program_of_another_lab", conf=ours, folder=folder, theirs=theirs, pid=pid, name=name)
 
 
 def conf_of(options: argparse.Namespace) -> str | None:

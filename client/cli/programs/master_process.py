@@ -9,6 +9,7 @@ import sys
 
 import client
 from client.cli.screen.interrupt import LeftToTheChild
+from client.refusals import coded_error, not_written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ def run(*words: str) -> int:
 def append_to(log: str) -> BinaryIO:
     """A log of a program that we start, for its group to read as the master's own log is. Raises ConflictError where
     another account may have put it there, StorageError where it cannot be opened."""
-    from wire.errors import StorageError
-
     folder = os.stat(os.path.dirname(log) or ".")
     others_write = folder.st_uid not in (0, os.geteuid()) or bool(folder.st_mode & 0o022)
     try:
@@ -58,7 +57,7 @@ def append_to(log: str) -> BinaryIO:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _not_ours(log) from None
-        raise StorageError(f"{log}: {error.strerror}") from None
+        raise not_written(log, error) from None
     found = os.fstat(fd)
     is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in (0, os.geteuid(), folder.st_uid)
     if others_write and not is_ours:
@@ -68,9 +67,7 @@ def append_to(log: str) -> BinaryIO:
 
 
 def _not_ours(log: str) -> Exception:
-    from wire.errors import ConflictError
-
-    return ConflictError(f"{log} is a link or another account's, and others can write in its folder: remove it")
+    return coded_error("conflict", "log_planted", path=log)
 
 
 def start(log: str, *words: str) -> subprocess.Popen[bytes]:

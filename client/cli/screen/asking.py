@@ -9,6 +9,7 @@ import os
 import sys
 
 from client.cli.screen.interrupt import LastWords
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ def new_password(whose: str) -> str:
 def ask_again(password: str) -> None:
     """Raise BadRequestError unless the password is typed once more."""
     if ask_password("The same once more") != password:
-        from wire.errors import BadRequestError
-
-        raise BadRequestError("the two are not the same: nothing was changed")
+        raise coded_error("bad_request", "passwords_differ")
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -79,9 +78,7 @@ def chosen_password(options: Any, whose: str) -> str:
     if options.password_file is not None:
         return read_password(options.password_file)
     if not is_terminal():
-        from wire.errors import BadRequestError
-
-        raise BadRequestError("there is no terminal to ask for the password at: give --password-file FILE (`-`: stdin)")
+        raise coded_error("bad_request", "password_needs_terminal")
     return new_password(whose)
 
 
@@ -89,14 +86,12 @@ def read_password(path: str) -> str:
     """The first line of a file (`-`: stdin), without its end. Raises BadRequestError, OSError."""
     with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:
         line = file.readline(_MOST + 1)
-    from wire.errors import BadRequestError
-
     try:
         text = line.removesuffix(b"\n").removesuffix(b"\r").decode()
     except UnicodeDecodeError:
-        raise BadRequestError(f"{path}: the password is not UTF-8") from None
+        raise coded_error("bad_request", "password_not_utf8", path=path) from None
     if not text or len(line) > _MOST:
-        raise BadRequestError(f"{path}: a password of 1 to {_MOST} bytes is expected in the first line")
+        raise coded_error("bad_request", "password_expected", path=path, most=_MOST)
     return text
 
 
@@ -109,8 +104,6 @@ def _line(question: str) -> str:
     while not line.endswith(b"\n"):
         piece = os.read(sys.stdin.fileno(), 1)
         if not piece:
-            from wire.errors import BadRequestError
-
-            raise BadRequestError("nothing was typed")
+            raise coded_error("bad_request", "nothing_typed")
         line += piece
     return line[:-1].decode(errors="replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from client.cli.screen.terminal import note, said_yes
+from client.refusals import coded_error
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -50,9 +51,7 @@ def agreed(context: Context, question: str) -> bool:
     if context.options.yes:
         return True
     if not sys.stdin.isatty():
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(f"{question} There is nobody to ask here: say --yes if so")
+        raise coded_error("bad_request", "nobody_to_ask", question=question)
     if said_yes(question):
         return True
     note("nothing was done")

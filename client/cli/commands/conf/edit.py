@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from client.cli.arguments import conf_changes
+from client.refusals import coded_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,17 +55,15 @@ def _read(source: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        from wire.errors import BadRequestError
+        from wire.message import Message
 
-        raise BadRequestError(f"{source}: it is not UTF-8") from None
+        raise coded_error("bad_request", "in_file", path=source, fault=Message("not_utf8")) from None
 
 
 def _edited(file: FileText) -> str | None:
     """Return the edited text; None if it was not changed. Raises BadRequestError without an editor."""
-    from wire.errors import BadRequestError
-
     if not sys.stdin.isatty():
-        raise BadRequestError("there is no terminal for an editor: give the text with --from FILE (`-`: stdin)")
+        raise coded_error("bad_request", "editor_needs_terminal")
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="muster-conf-") as folder:
         path = os.path.join(folder, f"{file['name']}.json")
@@ -73,8 +72,8 @@ def _edited(file: FileText) -> str | None:
         try:
             code = subprocess.call([*shlex.split(editor), path])
         except OSError as error:
-            raise BadRequestError(f"{editor}: {error.strerror}; say in EDITOR which editor to use") from None
+            raise coded_error("bad_request", "editor_not_started", editor=editor, detail=error.strerror) from None
         if code:
-            raise BadRequestError(f"{editor} ended with {code}: nothing was changed")
+            raise coded_error("bad_request", "editor_failed", editor=editor, code=code)
         text = _read(path)
     return None if text == file["text"] else text

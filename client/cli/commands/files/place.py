@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from client.refusals import coded_error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +25,7 @@ def remote(path: str) -> str:
 def into(context: Context, sources: list[str], target: str) -> Callable[[str], str]:
     """Where each source goes: into `target` if that is a folder, else (a single one) it becomes `target`. Raises
     BadRequestError when several are to become one."""
-    from wire.errors import BadRequestError, NotFoundError
+    from wire.errors import NotFoundError
 
     try:
         kind = context.client.files.stat(target.rstrip("/"))["kind"]
@@ -32,14 +34,12 @@ def into(context: Context, sources: list[str], target: str) -> Callable[[str], s
     if kind == "folder":
         return lambda source: f"{target.rstrip('/')}/{source.rstrip('/').rpartition('/')[2]}"
     if kind and (len(sources) > 1 or target.endswith("/")):
-        raise BadRequestError(f"{target.rstrip('/')} is a file, not a folder: name a folder, or one source and -f")
+        raise coded_error("bad_request", "target_is_file", path=target.rstrip("/"))
     if len(sources) > 1 or target.endswith("/"):
-        raise BadRequestError(f"{target} is not a folder; make it first: muster files mkdir {target}")
+        raise coded_error("bad_request", "target_no_folder", path=target)
     return lambda _source: target
 
 
 def needs_r(path: str) -> Exception:
     """Return the error for a folder that is named without -r."""
-    from wire.errors import BadRequestError
-
-    return BadRequestError(f"{path} is a folder; with -r it goes with all that is in it")
+    return coded_error("bad_request", "folder_without_r", path=path)

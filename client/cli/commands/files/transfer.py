@@ -11,6 +11,7 @@ import time
 
 from client.cli.commands.files.place import into, needs_r, remote
 from client.cli.screen import interrupt
+from client.refusals import coded_error
 from client.text.columns import cut
 from client.text.quantities import duration, size_text
 from wire.harmless import harmless
@@ -81,11 +82,9 @@ class Transfers:
 
 
 def _put(work: Transfers) -> None:
-    from wire.errors import BadRequestError
-
     *sources, target = work.context.options.paths
     if "-" in sources:
-        raise BadRequestError("`put` sends files, and stdin is none: name a file; ./- is the file of that name")
+        raise coded_error("bad_request", "put_of_stdin")
     names = {source: _text(os.path.basename(os.path.abspath(source))) for source in sources}
     place = into(work.context, list(names.values()), remote(target))
     for source, name in names.items():
@@ -120,23 +119,19 @@ def put_one(work: Transfers, source: str, path: str) -> None:
 
 def _refuse_file(work: Transfers, path: str) -> None:
     """A folder does not take the place of a file, with -f or without."""
-    from wire.errors import ConflictError, NotFoundError
+    from wire.errors import NotFoundError
 
     try:
         kind = work.files.stat(path)["kind"]
     except NotFoundError:
         return
     if kind != "folder":
-        raise ConflictError(
-            f"{path} is a file, and a folder cannot take its place; choose another name or delete it first"
-        )
+        raise coded_error("conflict", "folder_over_file", path=path)
 
 
 def _send(work: Transfers, local: str, path: str) -> None:
-    from wire.errors import BadRequestError
-
     if os.path.exists(local) and not os.path.isfile(local):
-        raise BadRequestError(f"{local} is neither file nor folder")
+        raise coded_error("bad_request", "neither_file_nor_folder", path=local)
     with Bar(path) as bar:
         entry = work.files.upload(local, path, overwrite=work.context.options.force, progress=bar.show)
     work.results.append({"path": path, "size": entry["size"]})
@@ -146,16 +141,14 @@ def _send(work: Transfers, local: str, path: str) -> None:
 
 
 def _get(work: Transfers) -> None:
-    from wire.errors import BadRequestError
-
     *sources, target = work.context.options.paths
     if not sources:
         sources, target = [target], "."
     if target == "-":
-        raise BadRequestError("`get` writes files: `muster files cat PATH` prints one, ./- is the file of that name")
+        raise coded_error("bad_request", "get_to_stdout")
     folder = os.path.isdir(target)
     if not folder and (len(sources) > 1 or target.endswith("/")):
-        raise BadRequestError(f"{target} is not a folder here")
+        raise coded_error("bad_request", "not_a_folder_here", path=target)
     for source in map(remote, sources):
         local = os.path.join(target, _local(source.rstrip("/").rpartition("/")[2])) if folder else target
         work.attempt(local, lambda source=source, local=local: _get_one(work, source, local))  # type: ignore[misc]
@@ -181,11 +174,9 @@ def _get_one(work: Transfers, path: str, local: str) -> None:
 def _make_folder(path: str) -> None:
     """Make a folder, or take the one that is there. Raises ConflictError for another account's link, which would lead
     what is fetched to where that account could not write."""
-    from wire.errors import ConflictError
-
     os.makedirs(path, exist_ok=True)
     if _is_link_of_another(path):
-        raise ConflictError(f"{harmless(path)} is a link of another account: remove it, or name another folder")
+        raise coded_error("conflict", "link_of_another", path=path)
 
 
 def _is_link_of_another(path: str) -> bool:
@@ -210,10 +201,8 @@ def _walk(work: Transfers, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _fetch(work: Transfers, path: str, local: str) -> None:
-    from wire.errors import BadRequestError
-
     if os.path.isdir(local):
-        raise BadRequestError(f"{local} is a folder here; {harmless(path)} is none")
+        raise coded_error("bad_request", "file_over_folder", local=local, path=path)
     with Bar(path) as bar:
         unchanged = work.files.download(path, local, progress=bar.show)
     if not unchanged:
@@ -235,11 +224,10 @@ def _text(name: str) -> str:
 
 def _local(name: str) -> str:
     """A name of the master as it is here. Raises BadRequestError for one that would lead elsewhere."""
-    from wire.errors import BadRequestError
     from wire.names import to_bytes
 
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise BadRequestError(f"{name!r} is not the name of a file")
+        raise coded_error("bad_request", "no_file_name", name=name)
     return os.fsdecode(to_bytes(name))
 
 

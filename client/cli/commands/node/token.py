@@ -11,6 +11,7 @@ import shlex
 import sys
 
 from client.cli.arguments.file_name import STREAM
+from client.refusals import not_written
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -97,11 +98,9 @@ def _put(path: str, content: bytes) -> None:
             file.write(content)
         os.replace(draft, path)
     except OSError as error:
-        from wire.errors import StorageError
-
         if os.path.exists(draft):
             os.unlink(draft)
-        raise StorageError(f"{path}: {error.strerror}") from None
+        raise not_written(path, error) from None
 
 
 def _new(path: str, flags: int) -> int:

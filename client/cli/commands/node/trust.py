@@ -6,9 +6,9 @@ Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.
 from __future__ import annotations
 
 import argparse
-from shlex import quote
 
 from client.cli.several import by_name, node_each
+from client.refusals import coded_error
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -48,8 +48,6 @@ def run(context: Context) -> int:
 
 
 def _trust(context: Context, name: str) -> Trust | None:
-    from wire.errors import ConflictError
-
     told = context.client.trust(name, context.options.fingerprint)
     shown = harmless(name)
     offered = harmless(f"{told['offered']['fingerprint']} ({told['offered']['type']})")
@@ -57,10 +55,7 @@ def _trust(context: Context, name: str) -> Trust | None:
         context.say(f"node {shown}: {'pinned' if context.options.fingerprint else 'known already'}: {offered}")
         return told
     if told["known"] and context.options.all:
-        raise ConflictError(
-            f"node {name} shows another key than the one that was pinned: if its machine was set up anew, look at it "
-            f"with `muster node trust {quote(name)}`"
-        )
+        raise coded_error("conflict", "pinned_key_differs", node=name)
     if told["known"]:
         context.say(f"node {shown} shows ANOTHER key than before: set up anew, or somebody in between?")
         context.say(f"  known  {harmless(told['known'])}")

@@ -14,6 +14,7 @@ from client.cli.arguments import fields, user_rows
 from client.cli.labs import closed_nodes
 from client.cli.labs.invitation import invitation, page, tell_reach, write_links
 from client.cli.screen import asking
+from client.refusals import coded_error
 from client.text.people import links_table
 from wire.harmless import harmless
 
@@ -66,7 +67,7 @@ def run(context: Context) -> int:
     """Do it."""
     options, people = context.options, context.client.people
     if options.links_to not in (None, "-") and os.path.lexists(options.links_to):
-        raise FileExistsError(f"{options.links_to}: it is there already, and nobody was added")
+        raise coded_error("conflict", "links_file_exists", path=options.links_to)
     rows = _of_file(options.file, people) if options.file is not None else [_of_options(options)]
     added = _add(context, people, rows)
     if any(row.get("role", "user") == "user" for row in rows if row["name"] in added):

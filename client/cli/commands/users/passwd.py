@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 
 from client.cli.screen import asking
+from client.refusals import coded_error
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -65,13 +66,12 @@ def _offline(context: Context, error: UnreachableError) -> int:
     import subprocess
 
     from client.cli.programs import master_process
-    from wire.errors import BadRequestError
 
     options, where = context.options, context.address
     if where.conf is None or context.client.token != where.token:
         raise error
     if not options.name:
-        raise BadRequestError(f"{error}. While it is down, say whose password: muster users passwd NAME")
+        raise coded_error("bad_request", "whose_password", why=error.args[0])
     context.note(f"note: the master at {where} does not answer: the password is set in its files")
     password = None if options.remove else asking.chosen_password(options, harmless(options.name))
     words = ["--conf", where.conf, "passwd", options.name, *(["--remove"] if options.remove else [])]

@@ -28,7 +28,7 @@ export const WORDS = {
   copied_not_deleted: "{path} 已复制到 {to}，但没有删除：{odd} 既不是文件、文件夹，也不是链接，不能移到另一个文件系统",
   into_itself: "{path} 不能放进它自己（{to}）",
   is_visible_folder: "{path} 本身就是可见文件夹；由 conf.json 决定",
-  no_folder: "{path} 不是文件夹",
+  not_a_folder: "{path} 不是文件夹",
   log_unreadable: "无法读取日志 {path}：{said}",
   log_not_visible: "日志 {path} 既不在日志文件夹中，也不在可见文件夹中（`muster files roots`）：请在有该文件的机器上查看",
   log_of_others: "{path} 指向日志文件夹，其中也有他人的日志：只能查看 {name}；请把任务的日志放到别处（--log），或不指定",

@@ -158,6 +158,7 @@ export const WORDS = {
   warnings: "{warnings:; }",
   folder_absent: "文件夹 {path}（尚）不存在：启动时若仍没有，任务将失败",
   env_absent: "环境 {env}（尚）不存在：用 `muster env list` 查看现有环境",
+  no_folder: "{path} 不是文件夹，任务无法在其中启动",
   file_absent: "文件 {path}（尚）不存在：启动时若仍没有，任务将失败",
   file_is_folder: "{path} 是文件夹，不能运行：请写明其中的文件",
   file_not_executable: "{path} 没有执行权限：`chmod +x {path:quoted}`，或写明读取它的程序",
