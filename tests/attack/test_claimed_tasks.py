@@ -12,9 +12,11 @@ from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.nodes.facts import NodeState
 from master.core.tasks.task import TaskState
+from tests.faults import says
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from tests.master.in_process import run
 from tests.master.verbs.test_people import people
+from wire.message import Message
 
 
 def shared_core() -> Core:
@@ -44,7 +46,8 @@ def test_a_claimed_task_does_nothing_with_the_rights_of_its_new_owner_before_the
     core.plan(4.0)
     for task in (waits, runs):
         assert (task.owner, task.said_by, task.state) == ("wang", "lab", TaskState.HELD)
-        assert "lab said what it does" in str(core.why_it_waits(task))
+        why = str(Message("said_by_other", owner="wang", by="lab"))
+        assert says(core.why_it_waits(task), "held_because", id=task.id, why=why)
     assert held.said_by == "lab"
     waits.said_by = ""  # as the verb does, once wang releases it
     core.release(waits.id)

@@ -17,6 +17,7 @@ from client.cli.commands.node import token
 from client.cli.programs import master_process
 from client.files import Files, _part
 from tests.cases import each_case
+from tests.faults import refusing
 from tests.rights import need_users
 from wire.errors import ConflictError, StorageError
 
@@ -97,7 +98,7 @@ def test_a_download_is_collected_in_nothing_that_others_have_laid(tmp_path: Path
                 shared = shared_folder(tmp_path / kind)
                 local = shared.folder / "model"
                 shared.lay(Path(_part(str(local), len(SENT), VERSION)).name, kind)
-                with pytest.raises(ConflictError, match="not a file of yours"):
+                with refusing(ConflictError, "part_not_yours", path=_part(str(local), len(SENT), VERSION)):
                     Remote().download("data/model", str(local))
                 assert shared.is_untouched()
                 assert not os.path.lexists(local)
@@ -120,7 +121,7 @@ def test_a_folder_is_fetched_through_no_link_of_another_account(tmp_path: Path, 
     link = shared.folder / "runs"
     link.symlink_to(home)
     os.chown(link, THEIRS, THEIRS, follow_symlinks=False)
-    with pytest.raises(ConflictError, match="link of another account"):
+    with refusing(ConflictError, "link_of_another", path=str(link)):
         transfer._make_folder(str(link))
     os.chown(link, os.geteuid(), -1, follow_symlinks=False)
     transfer._make_folder(str(link))

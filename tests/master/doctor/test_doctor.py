@@ -495,7 +495,7 @@ def test_a_link_in_the_place_of_a_nodes_file_leads_nowhere(tmp_path: Path) -> No
             await ward.state("a", NodeState.ONLINE)
             ward.agents["a"].twist = link
             ill = (await ward.diagnose())["a"]
-            assert "not seen here soon" in ill["shared_folders"]["told"]
+            assert ill["shared_folders"]["told_message"]["key"] == "doctor_folder_late"
             assert ward.left() == []
 
     run(story())

@@ -367,7 +367,7 @@ def test_a_home_of_the_nodes_own_with_the_shared_folders_in_it_is_no_fault() -> 
     data, envs = seen("/home/lab/data", read=RUN, back=""), seen("/home/lab/envs", refused="Read-only", back="")
     found = folders.shared(RUN, [home, data, envs], "lab")
     assert [one.verdict for one in found] == ["ok", "ok"]
-    assert found[1].told.startswith("/home/lab is the node's own")
+    assert found[1].says == Message("doctor_folder_own", folder="/home/lab")
     assert folders.broken(RUN, [home, data, envs]) == []
 
 
