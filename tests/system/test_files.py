@@ -192,7 +192,7 @@ def test_a_folder_in_the_way_of_a_download_is_told_before_it_begins(lab: FileLab
     (lab.data / "x").write_text("file")
     (here / "x").mkdir()
     refused = lab.files("get", "data/x", here=here, code=1).stderr
-    assert refused == b"error: bad_request: ./x is a folder here; data/x is none\n"
+    assert refused == b"error: bad_request: ./x is a folder here; data/x is none: name another target\n"
     assert tree(here) == {"x": None}
 
 
