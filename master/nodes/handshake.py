@@ -166,7 +166,8 @@ class Handshake:
             log.warning(told, self._context.label, len(missing))
             self._tell_of(missing)
         else:
-            self._over.end(Message("attempts_unaccounted", count=len(missing), name=node))
+            doubted = {one.launch_id for one in [*missing, *(one for one in seen if one.doubt)]}
+            self._over.end(Message("attempts_unaccounted", count=len(doubted), name=node))
 
     def _reconcile(self, seen: list[Seen]) -> None:
         context, core = self._context, self._engine.core

@@ -1,16 +1,16 @@
 """The lines of a user who makes very many: those beyond a share are joined, so that nobody makes the audit log forget
 what others did, or what the same user did before.
 
-Pure. Joined are changes that every user may make: of tasks, allocations and files. Changes of users, nodes and settings
-have a line each.
+Pure. Joined are changes that every user may make: of tasks, allocations, files, own tokens and log-ins. Changes that
+are for admins (users, nodes, settings) have a line each.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-JOINED = ("task.", "alloc.", "file.", "log.", "env.")
-"""The beginnings of such verbs."""
+JOINED = ("task.", "alloc.", "file.", "log.", "env.", "token.", "auth.", "user.password")
+"""The beginnings of all audited verbs that others than admins may call, and of no verb for admins alone."""
 OWN_LINES = 300
 """Of one user at once; the share grows again by PER_MINUTE. Other calls are joined, a line for each verb and minute."""
 PER_MINUTE = 60

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from master.people.audit import AuditLog
-from master.people.audit_busy import MINUTE_S, MOST_TOLD, OWN_LINES, PER_MINUTE, BusyUsers, Who
+from master.people.audit_busy import JOINED, MINUTE_S, MOST_TOLD, OWN_LINES, PER_MINUTE, BusyUsers, Who
+from master.verbs.table import VERBS
 from tests.master.people.test_audit import ANN, BOB, Clock, telling, told, written
 
 
@@ -34,7 +35,7 @@ def test_a_flood_of_changes_has_few_lines_and_tells_how_many_there_were(tmp_path
 
 
 def test_what_changes_users_and_nodes_has_a_line_in_whatever_flood(tmp_path: Path) -> None:
-    verbs = ("user.add", "token.new", "node.drain", "conf.write", "setting.set", "group.edit", "clock.accept")
+    verbs = ("user.add", "user.remove", "node.drain", "conf.write", "setting.set", "group.edit", "clock.accept")
 
     async def story(audit: AuditLog, _clock: Clock) -> None:
         for number in range(2000):
@@ -44,6 +45,15 @@ def test_what_changes_users_and_nodes_has_a_line_in_whatever_flood(tmp_path: Pat
 
     telling(tmp_path / "audit", story)
     assert {(verb, target) for _, verb, target, _ in told(tmp_path / "audit")} >= {(verb, "it") for verb in verbs}
+
+
+def test_whatever_verb_a_user_may_call_without_end_leaves_few_lines() -> None:
+    for_all = {name for name in VERBS if VERBS[name].is_audited and VERBS[name].role != "admin"}
+    assert for_all >= {"task.hold", "token.revoke", "token.new", "auth.logout", "user.password"}
+    assert {name for name in for_all if not name.startswith(JOINED)} == set()
+    flooding = Who("ann", "10.0.0.1", "local", "token.revoke", "ok", 0)
+    busy = BusyUsers()
+    assert [busy.joins(flooding, "") for _ in range(10_000)].count(False) == OWN_LINES
 
 
 def test_a_load_of_submits_is_one_line_as_before(tmp_path: Path) -> None:
