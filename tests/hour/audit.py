@@ -259,14 +259,18 @@ def _told(seen: Seen, promise: Promise, run: Run) -> float | None:
 
 
 def forgotten(seen: Seen) -> list[str]:
-    """A reservation outlives a killed master."""
+    """A reservation outlives a killed master, unless somebody computes on one of its cards who was not given it: that
+    closes the card, and is seen with the next sample, also with the first one of a new master."""
     problems = []
     for killed, answered in seen.killed:
         before = next((look for look in reversed(seen.looks) if look.at <= killed), None)
         after = next((look for look in seen.looks if look.at >= answered), None)
-        for kept in before.reserved.values() if before is not None and after is not None else []:
-            waits = after is not None and kept.task in after.tasks and after.tasks[kept.task].state == "waiting"
-            if waits and after is not None and kept.task not in {one.task for one in after.reserved.values()}:
+        if before is None or after is None:
+            continue
+        for node, kept in before.reserved.items():
+            waits = kept.task in after.tasks and after.tasks[kept.task].state == "waiting"
+            is_closed = any(after.cards[node][gpu].condition == "busy" for gpu in kept.gpus)
+            if waits and not is_closed and kept.task not in {one.task for one in after.reserved.values()}:
                 problems.append(f"the reservation of task {kept.task} was lost with the master")
     return problems
 

@@ -131,6 +131,10 @@ def test_the_audit_sees_a_reservation_that_a_killed_master_forgot() -> None:
     one.looks += [msgspec.structs.replace(look, at=look.at + 10.0, reserved={}) for look in one.looks]
     one.killed = [(105.0, 109.0)]
     assert audit.forgotten(one) == ["the reservation of task 3 was lost with the master"]
+    one.looks[-5:] = [
+        msgspec.structs.replace(look, cards={"a": [card({}, condition="busy")]}) for look in one.looks[-5:]
+    ]
+    assert audit.forgotten(one) == [], "somebody computes on the card who was not given it"
 
 
 def test_the_audit_asks_why_a_task_ran_out_of_memory() -> None:

@@ -29,6 +29,10 @@ NOT_SCHEDULABLE = Message("not_schedulable")
 PASSING = frozenset({"gpu_not_free", "gpu_not_free_yet", "gpu_unseen", "gpu_returned"})
 """Why a GPU is not given out that is free as soon as a sample shows it so, by the keys."""
 
+SOON_OVER = frozenset({"folders_looked_at", "remnants"})
+"""The reasons of cordons that a new connection begins with and that end by themselves: the first look at the node's
+shared folders, and the end of attempts that were given up."""
+
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The entry of a node in the registry. `cpus`, `slots` and `tmp_disk_mib` are None where the registry leaves
@@ -163,9 +167,10 @@ class Node:
 
     @property
     def is_away(self) -> bool:
-        """Would it take tasks if there were a connection to it?"""
+        """Would it take tasks if there were a connection to it, and what a connection begins with were over?"""
         is_cut = self.state in (NodeState.CONNECTING, NodeState.UNREACHABLE)
-        return is_cut and not self.cordons and self.spec.schedulable
+        is_closed = any(reason.key not in SOON_OVER for reason in self.cordons.values())
+        return (is_cut or bool(self.cordons)) and not is_closed and self.spec.schedulable
 
     def is_open_as_to_all(self, owner: str, *, by_admin: bool) -> bool:
         """May tasks of this owner be started there, if any may, and is it the same for all others but the one whose

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -294,6 +295,29 @@ def test_a_reservation_moves_from_a_node_that_goes_away() -> None:
     core.plan(3.0)
     (after,) = core.reservations[0].places
     assert {before.node, after.node} == {"a", "b"}
+
+
+@pytest.mark.parametrize("passing", [Message("folders_looked_at"), Message("remnants", count=1)])
+def test_a_reservation_outlives_what_a_new_connection_to_its_node_begins_with(passing: Message) -> None:
+    core = core_with(FOUR)
+    busy(core, 4, time_limit_s=HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    [before] = core.reservations
+    core.cordon("a", "folders", passing)
+    core.plan(3.0)
+    assert core.reservations == (msgspec.structs.replace(before, away_since=3.0),)
+    core.node_state("a", NodeState.UNREACHABLE, None)
+    core.plan(4.0)
+    assert [one.task for one in core.reservations] == [large.id]
+    core.node_state("a", NodeState.ONLINE, None, BOOT)
+    core.cordon("a", "folders", None)
+    core.plan(5.0)
+    assert core.reservations == (before,)
+    core.cordon("a", "folders", Message("folders_hang", said="no answer", folders=("/data",)))
+    core.plan(6.0)
+    assert core.reservations == ()
 
 
 def seen(core: Core, at: float, *used: int, node: str = "a") -> None:
