@@ -111,6 +111,24 @@ def test_a_folder_is_made_renamed_and_deleted_by_keys_alone(seen: Visit, data: P
     assert not (data / "work" / "run2").exists()
 
 
+def test_selected_files_of_any_names_stand_in_the_address(seen: Visit, data: Path) -> None:
+    (data / "picked").mkdir()
+    for name in ("a, b", "100% 新", "c&d=e", "plain"):
+        (data / "picked" / name).touch()
+    seen.go("files/data/picked")
+    boxes, bar = seen.page.locator("tbody tr:not(.spacer) input"), seen.page.locator(".action-count")
+    expect(boxes).to_have_count(4)
+    for at in (0, 1, 2):
+        boxes.nth(at).click()
+    expect(bar).to_have_text("3 selected")
+    chosen = seen.texts("tr.selected td.of-name")
+    seen.page.goto(seen.page.url)
+    expect(bar).to_have_text("3 selected")
+    assert seen.texts("tr.selected td.of-name") == chosen
+    seen.page.goto(seen.page.url[:-1] + "%2")
+    expect(seen.page.locator("td.of-name")).to_have_count(4)
+
+
 def test_a_file_that_is_there_is_replaced_only_when_said_so(seen: Visit, data: Path) -> None:
     (data / "up").mkdir()
     (data / "up" / "model.pt").write_bytes(b"old")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,6 +99,41 @@ def test_a_filter_stands_in_the_address_and_comes_back_with_it(seen: Visit) -> N
     expect(seen.page.locator(ROWS)).to_have_count(10)
     assert seen.texts("td.of-id") == [str(number) for number in range(20, 10, -1)]
     assert seen.page.get_attribute("th[aria-sort]", "aria-sort") == "descending"
+
+
+def test_what_is_selected_stands_in_the_address_and_comes_back_with_it(seen: Visit) -> None:
+    seen.go("queue?q=id>30+id<=40")
+    boxes, bar = seen.page.locator(f"{ROWS} input"), seen.page.locator(".action-count")
+    expect(boxes).to_have_count(10)
+    for at in (1, 2, 5):
+        boxes.nth(at).click()
+    expect(bar).to_have_text("3 selected")
+    assert re.search(r"[?&]selected=\d+-\d+,\d+(&|$)", seen.page.url), seen.page.url
+    seen.page.goto(seen.page.url)
+    expect(bar).to_have_text("3 selected")
+    seen.page.locator("td.of-name").first.click()
+    expect(seen.page.locator(".task-head")).to_be_visible()
+    seen.page.keyboard.press("Escape")
+    expect(bar).to_have_text("3 selected")
+    seen.page.click(".action-bar button:has-text('Select none')")
+    expect(bar).to_have_text("10 tasks")
+    assert "selected" not in seen.page.url
+
+
+def test_whatever_stands_in_an_address_as_selected_is_read_in_bounds(seen: Visit) -> None:
+    read = "async ([url, text]) => [...(await import(url)).IDS.read(text)]"
+    module = f"{seen.console.url}/static/core/selection.js"
+    assert seen.page.evaluate(read, [module, "3-5,9,x,7-,-8,12"]) == [3, 4, 5, 9, 12]
+    assert len(seen.page.evaluate(read, [module, "1-99999999999,1-99999999999"])) == 100_000
+
+
+def test_an_arrow_says_the_command_that_moves_as_it_does(seen: Visit) -> None:
+    seen.go("queue?show=waiting&q=id>30+id<=40")
+    seen.page.locator(f"{ROWS} input").nth(3).click()
+    arrow = seen.page.get_by_role("button", name="To the front", exact=True)
+    arrow.hover()
+    moved = seen.texts("td.of-id")[3]
+    expect(arrow).to_have_attribute("title", re.compile(rf"muster move {moved} 1$"))
 
 
 def test_many_are_released_at_once_and_each_refusal_is_told(seen: Visit, lab: Lab) -> None:

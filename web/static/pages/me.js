@@ -18,6 +18,9 @@ import { complain, tell } from "../parts/toast.js";
 import { Waits } from "../parts/waits.js";
 import { Languages } from "./sign-in.js";
 
+/** That do the same as the buttons. */
+const COMMANDS = { signOut: "muster logout", password: "muster users passwd", token: "muster tokens new" };
+
 export function Page() {
   useLanguage();
   const who = useSignal(me);
@@ -26,7 +29,7 @@ export function Page() {
   return html`<div class="page stack">
     <section class="card">
       <header class="task-title"><h1>${harmless(who.display || who.user)}</h1><span class="chip">${t(`role.${who.role}`)}</span>
-        <span class="grow"></span><button onClick=${() => signOut().catch(complain)}>${t("me.sign-out")}</button></header>
+        <span class="grow"></span><button title=${COMMANDS.signOut} onClick=${() => signOut().catch(complain)}>${t("me.sign-out")}</button></header>
       ${who.groups.length ? html`<p class="dim">${t("me.groups", { groups: who.groups.map(harmless).join(", ") })}</p>` : null}
     </section>
     <div class="halves">
@@ -67,7 +70,7 @@ function Password() {
       <label class="labelled">${t("me.old")}<input name="old" type="password" autocomplete="current-password" required /></label>
       <label class="labelled">${t("sign-in.new-password")}<input name="new" type="password" autocomplete="new-password" required /></label>
       ${fault ? html`<p class="refusal" role="alert"><span><${Said} text=${fault} /></span></p>` : null}
-      <div class="dialog-actions"><button class="primary">${t("me.set")}</button></div>
+      <div class="dialog-actions"><button class="primary" title=${COMMANDS.password}>${t("me.set")}</button></div>
     </form>
   </section>`;
 }
@@ -131,7 +134,7 @@ function Tokens() {
     ${told.fault ? html`<${Refusal} fault=${told.fault} again=${told.again} />` : told.answer ? null : html`<${Waits} />`}
     ${made ? html`<div><p>${t("me.token-made")}</p><${Command} text=${made} /></div>` : null}
     <form class="inline" onSubmit=${make}>
-      <label class="labelled">${t("token.label")}<input name="label" required /></label><button>${t("me.token-new")}</button>
+      <label class="labelled">${t("token.label")}<input name="label" required /></label><button title=${COMMANDS.token}>${t("me.token-new")}</button>
     </form>
   </section>`;
 }

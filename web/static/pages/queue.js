@@ -11,6 +11,7 @@ import { useKeys } from "../core/keys.js";
 import { before } from "../core/order.js";
 import { useNarrow } from "../core/narrow.js";
 import { go, setQuery, usePlace } from "../core/route.js";
+import { IDS, useSelection } from "../core/selection.js";
 import { me } from "../core/session.js";
 import { RUNNING, WAITING } from "../core/cluster.js";
 import { useCluster } from "../core/store.js";
@@ -48,7 +49,7 @@ export function Page() {
   const alive = useMemo(() => countsOf(cluster), [cluster, cluster.versions.tasks]);
   const listed = useShown(cluster, { show, filter: query.get("q") ?? "", sort: query.get("sort") ?? "", now });
   const { rows, tasks, heading } = useGrouped(listed, query.get("group") ?? "");
-  const [selected, setSelected] = useState(/** @type {Set<string | number>} */ (new Set()));
+  const [selected, setSelected] = useSelection(IDS);
   const [cursor, setCursor] = useState(/** @type {number | null} */ (null));
   const chosen = useMemo(() => listed.filter((task) => selected.has(task.id)), [listed, selected]);
   useQueueKeys({ tasks, chosen, cursor, setCursor, selected, setSelected });

@@ -10,6 +10,7 @@ import { useKeys } from "../core/keys.js";
 import { useNarrow } from "../core/narrow.js";
 import { folderOf, joined, pageOf } from "../core/paths.js";
 import { go, setQuery, usePlace } from "../core/route.js";
+import { NAMES, useSelection } from "../core/selection.js";
 import { hasRole } from "../core/session.js";
 import { useSignal } from "../core/signal.js";
 import { addUploads, arrived } from "../core/uploads.js";
@@ -33,7 +34,7 @@ export function Folder({ path }) {
   const isNarrow = useNarrow();
   const folder = useListing(path);
   const shown = useShown(folder, { filter: query.get("q") ?? "", sort: query.get("sort") ?? "", isHidden: query.has("hidden") });
-  const [selected, setSelected] = useState(/** @type {Set<string | number>} */ (new Set()));
+  const [selected, setSelected] = useSelection(NAMES);
   const [cursor, setCursor] = useState(/** @type {string | number | null} */ (null));
   const chosen = useMemo(() => shown.filter((entry) => selected.has(entry.name)), [shown, selected]);
   const done = useCallback(() => {

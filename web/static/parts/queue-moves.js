@@ -14,6 +14,9 @@ import { complain, tell } from "./toast.js";
 
 /** @typedef {import("../core/cluster.js").Task} Task */
 
+/** Moves that a tip says as commands. */
+const MOST_TOLD = 8;
+
 /**
  * Why none of these can be moved: a key of the words, or null.
  * @param {Task[]} tasks
@@ -23,13 +26,26 @@ function obstacleOf(tasks) {
   return tasks.some((task) => WAITING.has(task.state)) ? null : "not.waiting";
 }
 
-/** @param {Task[]} tasks @param {"first" | "up" | "down"} where */
+/** @typedef {"first" | "up" | "down"} Where */
+
+/** @param {Task[]} tasks @param {Where} where */
 export async function move(tasks, where) {
   const why = obstacleOf(tasks);
   if (why) return tell(t(why));
+  await carryOut(movesTo(tasks, where));
+}
+
+/** @param {Task[]} tasks @param {Where} where */
+function movesTo(tasks, where) {
   const queue = queued(store.cluster).map((task) => task.id);
   const chosen = new Set(tasks.filter((task) => WAITING.has(task.state)).map((task) => task.id));
-  await carryOut(where === "first" ? movesBefore(queue, chosen, queue.find((id) => !chosen.has(id)) ?? null) : movesBy(queue, chosen, where === "up" ? -1 : 1));
+  return where === "first" ? movesBefore(queue, chosen, queue.find((id) => !chosen.has(id)) ?? null) : movesBy(queue, chosen, where === "up" ? -1 : 1);
+}
+
+/** @param {{id: number, position: number}[]} moves */
+function commandOf(moves) {
+  const words = moves.slice(0, MOST_TOLD).map((one) => `muster move ${one.id} ${one.position}`).join("; ");
+  return moves.length > MOST_TOLD ? `${words}; …` : words;
 }
 
 /**
@@ -85,10 +101,16 @@ async function askPriority(tasks) {
 export function QueueMoves({ tasks }) {
   const why = obstacleOf(tasks);
   const waiting = tasks.filter((task) => WAITING.has(task.state));
-  const button = (/** @type {string} */ name, /** @type {string} */ key, /** @type {() => unknown} */ does) => {
-    const word = t(`move.${name}`);
-    const isArrow = name === "first" || name === "up" || name === "down";
-    return html`<button aria-disabled=${Boolean(why)} aria-label=${word} title=${why ? t(why) : `${word} [${key}]`} onClick=${() => !why && does()}>${isArrow ? html`<${Icon} name=${name} />` : word}</button>`;
+  const arrow = (/** @type {Where} */ where, /** @type {string} */ key) => {
+    const word = t(`move.${where}`);
+    // Worked out where somebody asks for it: it takes the whole queue, which changes all the time.
+    const tip = (/** @type {any} */ event) => {
+      const command = why ? "" : commandOf(movesTo(tasks, where));
+      event.currentTarget.title = why ? t(why) : `${word} [${key}]${command && `  ${command}`}`;
+    };
+    return html`<button key=${where} aria-disabled=${Boolean(why)} aria-label=${word} onPointerEnter=${tip} onFocus=${tip} onClick=${() => !why && move(tasks, where)}><${Icon} name=${where} /></button>`;
   };
-  return html`${button("first", "T", () => move(tasks, "first"))}${button("up", "K", () => move(tasks, "up"))}${button("down", "J", () => move(tasks, "down"))}${button("priority", "+ -", () => askPriority(waiting))}`;
+  const word = t("move.priority");
+  return html`${arrow("first", "T")}${arrow("up", "K")}${arrow("down", "J")}
+    <button aria-disabled=${Boolean(why)} title=${why ? t(why) : `${word} [+ -]`} onClick=${() => !why && askPriority(waiting)}>${word}</button>`;
 }

@@ -65,8 +65,10 @@ export function Table(props) {
   }, [last >= rows.length, rows.length]);
   useFollowedCursor(box, rows, keyOf, cursor, height);
   const anchor = useRef(/** @type {string | number | null} */ (null));
+  const newest = useRef(props); // a row that was not drawn since has an older `pick`
+  newest.current = props;
   const pick = (/** @type {R} */ row, /** @type {MouseEvent} */ event) => {
-    props.onSelect?.(picked(props, row, anchor.current, event.shiftKey));
+    props.onSelect?.(picked(newest.current, row, anchor.current, event.shiftKey));
     anchor.current = keyOf(row);
   };
   const width = columns.reduce((sum, column) => sum + (column.width || 160), selected ? 36 : 0);

@@ -3,7 +3,6 @@
 /** @type {Record<string, string>} */
 export const WORDS = {
   agent_closed: "代理关闭了连接",
-  agent_reads_nothing: "代理不读取消息：有超过 {mib} MiB 等待发送给它",
   agent_silent: "代理已 {seconds:.0f} 秒没有消息",
   link_broke: "连接中断：{said}",
   agent_unreadable: "代理发来无法读取的内容：{said}",
