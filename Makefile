@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test ci check format documents bench bench-peers screenshots soak clean
+.PHONY: help setup programs newest demo test ci check format documents bench bench-peers screenshots soak clean
 
 PYTHON ?=
 export PYTHON
@@ -23,6 +23,10 @@ setup: ## make .venv with Muster and all that is needed to work on it
 
 programs: setup ## install the servers and tools that tests of real machines start (Debian, Ubuntu; root)
 	@.ci/setup programs
+
+newest: setup ## upgrade what .venv holds; CI takes these versions (.ci/versions.txt) once you commit them
+	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev,demo]'
+	@$(BIN)/python -m pip freeze --quiet --exclude-editable >.ci/versions.txt
 
 demo: setup ## train a small model through the queue, in front of your eyes (ARGS=--web: and let the console stay)
 	@$(BIN)/python -m demo $(ARGS)

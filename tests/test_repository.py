@@ -44,6 +44,22 @@ def test_links_between_documents_lead_to_files() -> None:
     assert broken == []
 
 
+def test_the_versions_that_ci_takes_name_each_package_that_we_do() -> None:
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    named = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["dev"],
+        *project["optional-dependencies"]["demo"],
+    ]
+    wanted = {re.split(r"[>=;]", one)[0].strip() for one in named if ";" not in one}
+    exact = dict(line.split("==") for line in text(".ci/versions.txt").splitlines())
+    assert {canonical(name) for name in wanted} <= {canonical(name) for name in exact}
+
+
+def canonical(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
 TRANSLATED = sorted(str(path.relative_to(ROOT)) for path in DOCUMENTS if path.name.endswith(".zh-CN.md"))
 LANGUAGES = {"README", "getting-started", "commands", "deployment", "people"}
 """The pages that there must be in both."""

@@ -101,7 +101,7 @@ def read_settled(data: bytes, path: Path) -> Settled:
         settled = msgspec.json.decode(data, type=Settled)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _refuse_later(_format_of(data), path)
-        refuse(path, _line_of(data, error), f"it is not what we wrote ({error})")
+        refuse(path, _line_of(data, error), f"it is not what we wrote ({_said(data, error)})")
     _refuse_later(settled.format, path)
     return settled
 
@@ -131,7 +131,11 @@ def read_queue(data: bytes, path: Path) -> Queue:
     except msgspec.ValidationError:
         return _read_mixed(data, path)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = f"it is not a JSON list ({_said(error)})" if data.strip() else "the file is empty; an empty queue is []"
+        what = (
+            f"it is not a JSON list ({_said(data, error)})"
+            if data.strip()
+            else "the file is empty; an empty queue is []"
+        )
         refuse(path, _line_of(data, error), what)
 
 
@@ -148,7 +152,7 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
     try:
         raws = _decode_raws(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        refuse(path, _line_of(data, error), f"it is not a list of tasks ({_said(error)})")
+        refuse(path, _line_of(data, error), f"it is not a list of tasks ({_said(data, error)})")
     for number, raw in enumerate(raws, 1):
         try:
             value: Any = msgspec.json.decode(raw)
@@ -160,7 +164,7 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
                 queue.tasks.append(read_task(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, legacy.NotLegacyError) as error:
             line = data.count(b"\n", 0, data.find(bytes(raw))) + 1
-            refuse(path, line, f"entry {number} is not a task ({_said(error)})")
+            refuse(path, line, f"entry {number} is not a task ({_said(bytes(raw), error)})")
     queue.tasks += queue.imported
     return queue
 
@@ -175,10 +179,21 @@ def refuse(path: Path, line: int | None, what: str) -> NoReturn:
     )
 
 
-def _said(error: Exception) -> str:
-    return str(NOT_UTF8) if isinstance(error, UnicodeDecodeError) else str(error)
+def _said(data: bytes, error: Exception) -> str:
+    return str(error) if _undecodable(data) is None else str(NOT_UTF8)
 
 
 def _line_of(data: bytes, error: Exception) -> int | None:
-    found = re.search(r"byte (\d+)", str(error))
-    return data.count(b"\n", 0, int(found[1])) + 1 if found else None
+    byte = _undecodable(data)
+    if byte is None and (found := re.search(r"byte (\d+)", str(error))):
+        byte = int(found[1])
+    return None if byte is None else data.count(b"\n", 0, byte) + 1
+
+
+def _undecodable(data: bytes) -> int | None:
+    """Where the first byte is that is not UTF-8: what msgspec raises for one depends on its version."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None

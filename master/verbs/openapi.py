@@ -182,6 +182,8 @@ def _renamed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     renamed = {key: _public(value) if key == "$ref" else _renamed(value) for key, value in schema.items()}
+    if "$ref" in renamed.get("propertyNames", ()):
+        del renamed["propertyNames"]  # msgspec tells this of enums since version 0.23 only
     if renamed.get("items") is False and renamed.get("maxItems") == len(renamed.get("prefixItems", ())):
         # No more than these, as their number says: makers of clients want to read of what kind they are.
         kinds = [kind for at, kind in enumerate(renamed["prefixItems"]) if kind not in renamed["prefixItems"][:at]]

@@ -15,6 +15,7 @@ from master.core.tasks.task import Task, TaskState
 from master.durable.disk import OsDisk
 from master.durable.journal import encode_record
 from master.durable.store import Image, Permit, Store
+from master.edited_files.json_file import NOT_UTF8
 from wire.errors import StoreChangedError, StoreCorruptError
 
 WAIT = "wait_task.json"
@@ -303,3 +304,16 @@ def test_a_record_from_nowhere_is_damage_too(tmp_path: Path) -> None:
     store, image = started(tmp_path, Permit(damage=True))
     assert set(image.tasks) == {1, 7}
     store.close()
+
+
+@pytest.mark.parametrize("name", ["wait_task.json", "hist_task.json", "state.json"])
+def test_a_byte_that_is_not_utf8_is_told_with_its_line_and_the_way_to_convert_the_file(
+    tmp_path: Path, name: str
+) -> None:
+    store, _ = started(tmp_path)
+    store.close()
+    (tmp_path / name).write_bytes(
+        b'[\n{"id": 1,\n"name": "\xca\xe9"}]' if name != "state.json" else b'{\n\n"format": "\xca"}'
+    )
+    with pytest.raises(StoreCorruptError, match=f"{name}, line 3: .*{re.escape(str(NOT_UTF8))}"):
+        started(tmp_path)
