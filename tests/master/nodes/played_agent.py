@@ -13,6 +13,7 @@ from master.nodes.agent_context import Hooks
 from master.nodes.driver import CannotConnectError, Patience
 from master.nodes.heartbeat import BEATS
 from master.nodes.link import Link
+from master.nodes.pacing import Pace
 from tests.leaps import Leap
 from tests.master.executor import played
 from tests.master.in_process import SETTINGS, InProcess, Us
@@ -118,11 +119,30 @@ class Turns:
         await settled(lambda: self.looks == times)
 
 
+class StillPace(Pace):
+    """A pace whose clock stands still and that no work is counted for but what is charged: nothing that an agent used
+    of its share comes back. `turns`: how often lines were heard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns = 0
+
+    def worked(self, _seconds: float, _began: float, _now: float) -> None:
+        self.turns += 1
+
+
 class Linked:
     """A master in this process with a link to a played agent."""
 
-    def __init__(self, folder: Path, hooks: Hooks = Hooks(), agent: Agent | None = None) -> None:  # noqa: B008  (frozen)
+    def __init__(
+        self,
+        folder: Path,
+        hooks: Hooks = Hooks(),  # noqa: B008  (frozen)
+        agent: Agent | None = None,
+        pace: Pace | None = None,
+    ) -> None:
         self.hooks = hooks
+        self.pace = pace
         self.turns = Turns()
         self.master = InProcess(folder)
         self.agent = agent or Agent(folder)
@@ -137,6 +157,7 @@ class Linked:
             Us(),
             self.master.port_server,
             hooks=lambda _: self.hooks,
+            pace=self.pace,
             turns=self.turns,
         )
         self.master.engine.executor_of = played(self._perform)

@@ -18,9 +18,11 @@ from master.core.tasks.task import TaskState
 from master.durable import history
 from master.nodes import connection, link
 from master.nodes.backoff import BACKOFF_S
+from master.nodes.conversation import REPEATED_S
+from master.nodes.pacing import BURST_S
 from master.ports.port_server import NODES
 from tests.master.in_process import run
-from tests.master.nodes.played_agent import WELCOME, Agent, Conversation, Linked
+from tests.master.nodes.played_agent import WELCOME, Agent, Conversation, Linked, StillPace
 from tests.waiting import settled
 from wire.framing import encode
 from wire.message import Message
@@ -253,8 +255,10 @@ def test_an_agent_that_reads_nothing_is_given_up_before_it_fills_our_memory(
 def test_an_agent_that_tells_of_a_running_task_without_end_is_read_no_faster_than_it_may_be_written(
     tmp_path: Path, keys: dict[str, Any]
 ) -> None:
+    pace = StillPace()
+
     async def story() -> None:
-        async with Linked(tmp_path) as here:
+        async with Linked(tmp_path, pace=pace) as here:
             agent = await here.session()
             await agent.shake_hands()
             await settled(lambda: here.node.state is NodeState.ONLINE)
@@ -265,12 +269,17 @@ def test_an_agent_that_tells_of_a_running_task_without_end_is_read_no_faster_tha
             told = {"launch_id": task.allocation[0].launch_id, "at": 1.0, "pid": 7}
             agent.say("started", **told)
             await settled(lambda: task.state is TaskState.RUNNING)
-            heard = 0
-            while transport.is_reading() and heard < 200:
-                agent.say("started", **told, **keys, log_bytes=heard)
-                heard += 1
-                await asyncio.sleep(0.001)
-            assert heard < 200
+
+            async def say_again(number: int) -> None:
+                before = pace.turns
+                agent.say("started", **told, **keys, log_bytes=number)
+                await settled(lambda: pace.turns > before)
+
+            most = int(BURST_S / REPEATED_S) + 1
+            for number in range(most):
+                assert transport.is_reading(), f"not read any more after {number} messages"
+                await say_again(number)
+            assert not transport.is_reading(), f"still read after {most} messages"
 
     run(story())
 
