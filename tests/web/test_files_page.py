@@ -111,6 +111,22 @@ def test_a_folder_is_made_renamed_and_deleted_by_keys_alone(seen: Visit, data: P
     assert not (data / "work" / "run2").exists()
 
 
+def test_the_command_that_deletes_many_names_all_of_them(seen: Visit, data: Path) -> None:
+    (data / "dozen").mkdir()
+    names = [f"{number:02}" for number in range(13)]
+    for name in names:
+        (data / "dozen" / name).touch()
+    seen.go("files/data/dozen")
+    boxes = seen.page.locator("tbody tr:not(.spacer) input")
+    expect(boxes).to_have_count(len(names))
+    for at in range(len(names)):
+        boxes.nth(at).click()
+    seen.page.keyboard.press("D")
+    expect(seen.page.locator("dialog .hits li")).to_have_count(13)  # 12 of them, and how many more
+    paths = [f"data/dozen/{name}" for name in names]
+    assert seen.texts("dialog .command code") == [" ".join(["muster files rm", *paths])]
+
+
 def test_selected_files_of_any_names_stand_in_the_address(seen: Visit, data: Path) -> None:
     (data / "picked").mkdir()
     for name in ("a, b", "100% 新", "c&d=e", "plain"):

@@ -6,6 +6,7 @@ has the task, in the queue, it is that task that runs.
 
 from __future__ import annotations
 
+from master.core.attempts.agent_messages import kept_path
 from master.core.attempts.dispatch import Dispatch
 from master.core.attempts.unknown_attempts import UnknownAttempt, UnknownAttempts, may_be_of, task_of
 from master.core.nodes.node import Node
@@ -165,4 +166,4 @@ def _log(one: UnknownAttempt, folder: str) -> str:
     """Where its log lies, if nobody placed it; a node is believed nothing else: what it names is read."""
     file = f"{task_of(one.launch_id) or 0}.log"
     owners = f"{folder}/{one.run_as}/{file}"
-    return owners if is_account(one.run_as) and one.log_path == owners else f"{folder}/{file}"
+    return owners if is_account(one.run_as) and one.log_path == kept_path(owners) else f"{folder}/{file}"

@@ -47,6 +47,11 @@ def brief(text: str) -> str:
     return text if len(text) <= BRIEF else f"{text[:BRIEF]}… ({len(text) - BRIEF} characters more)"
 
 
+def kept_path(path: str) -> str:
+    """The path, or "" for one that is longer than is kept: with a part missing it would be the path of another file."""
+    return path if len(path) <= BRIEF else ""
+
+
 def one_line(text: str) -> str:
     """The line of a log, no longer and no more than one, whatever an agent says."""
     return "".join(char if char.isprintable() else "?" for char in text[:LAST_LINE])
@@ -231,7 +236,7 @@ class Attempt(msgspec.Struct):
             unproven=self.unproven,
             gpus=self.gpus,
             name=one_line(self.name),
-            log=brief(self.log),
+            log=kept_path(self.log),
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from master.core.attempts.agent_messages import brief
+from master.core.attempts.agent_messages import kept_path
 from master.core.attempts.exits import Seen
 from master.core.effects import Kill
 from master.core.nodes.accounts import OWN
@@ -42,9 +42,9 @@ MOST_GPUS = 1024
 
 class UnknownAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of them, as its agent tells it. `login`: the account whose agent that is; `since`: when it was first told, in
-    seconds since the epoch, as `started_at` is, by the node's clock. `gpus`: indices; None where nobody knows.
-    `ended_by`: who asked for its end; `dismissed_by`: who said that it is to hold nothing; `is_given_up`: with its
-    node, so that it holds nothing and ends when its agent is heard again."""
+    seconds since the epoch, as `started_at` is, by the node's clock. `log_path`: as `kept_path` keeps it. `gpus`:
+    indices; None where nobody knows. `ended_by`: who asked for its end; `dismissed_by`: who said that it is to hold
+    nothing; `is_given_up`: with its node, so that it holds nothing and ends when its agent is heard again."""
 
     launch_id: str
     since: float
@@ -287,7 +287,7 @@ def _as_told(node: Node, seen: Seen, known: UnknownAttempt | None, now: float, l
         pid=seen.pid,
         pid_start=seen.pid_start,
         run_as=seen.run_as if login == OWN else "",  # the agent of a user's account becomes nobody else
-        log_path=brief(seen.log_path or seen.log),  # all of a node are written anew when one of them changes
+        log_path=kept_path(seen.log_path or seen.log),  # all of a node are written anew when one of them changes
         name=seen.name,
         gpus=known.gpus if gpus is None and known is not None else gpus,
         ended_by="" if known is None else known.ended_by,

@@ -181,7 +181,8 @@ class Attempt:
 
 def said(gpus: Any, name: Any, log: Any) -> Dict[str, str]:
     """Return the facts of a launch as `wire.agent.LaunchSaid`. An empty text for `gpus` means no GPU; if a record was
-    made anew, the other texts are empty."""
-    told = {"gpus": gpus, "name": name, "log": log}
+    made anew, the other texts are empty. A name that is too long is cut; GPUs and a path with a part missing would be
+    others."""
+    told = {"gpus": gpus, "name": name[:GIVEN_LENGTH] if isinstance(name, str) else None, "log": log}
     known = {key: one for key, one in told.items() if isinstance(one, str) and (one or key == "gpus")}
-    return {key: one[:GIVEN_LENGTH] for key, one in known.items()}
+    return {key: one for key, one in known.items() if len(one) <= GIVEN_LENGTH}

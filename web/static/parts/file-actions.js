@@ -94,7 +94,7 @@ async function remove(folder, entries, done) {
   const hasFolders = entries.some((entry) => entry.kind === "folder" && !entry.link);
   const asked = {
     title: t("files.delete.ask", { count: entries.length, n: entries.length }), text: t(hasFolders ? "files.delete.folders" : "files.delete.text"), hits: listed(entries),
-    command: harmless(`muster files rm ${hasFolders ? "-r " : ""}${paths.slice(0, MOST_LISTED).map(quoted).join(" ")}${paths.length > MOST_LISTED ? " …" : ""}`),
+    command: harmless(`muster files rm ${hasFolders ? "-r " : ""}${paths.map(quoted).join(" ")}`),
     confirm: t("files.delete"), destroys: true,
   };
   if (!(await askFor(asked))) return;

@@ -10,6 +10,7 @@ import pytest
 
 from master.core.attempts import unknown_attempts
 from master.core.attempts.adoption import COMMAND
+from master.core.attempts.agent_messages import BRIEF, Attempt
 from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Effect, Kill
@@ -345,6 +346,17 @@ def test_its_owner_is_whose_account_it_has_and_its_log_only_where_that_can_be() 
     task, other = adopted(core), adopted(core, "4.1.y")
     assert (task.owner, task.log_path, task.allocation[0].run_as) == ("kim", "/logs/kim/3.log", "kim")
     assert other.log_path == "/logs/4.log"
+
+
+def test_a_path_of_its_log_that_is_too_long_to_be_kept_is_not_shortened_to_that_of_another_file() -> None:
+    folder = "/logs" + "/x" * BRIEF
+    core = lost()
+    placed = Attempt(launch_id="4.1.y", state="running", gpus="2", log=f"{folder}/4.log").seen()
+    told = msgspec.structs.replace(RUNS, run_as="kim", log_path=f"{folder}/kim/3.log")
+    core.reconcile("a", [told, placed], 5.0)
+    assert [one.log_path for one in core.unknown_on("a")] == ["", ""]
+    tasks = [core.adopt("a", LAUNCH, None, by="ada", now=9.0, log_folder=folder)]
+    assert [task.log_path for task in tasks] == [f"{folder}/kim/3.log"]
 
 
 def test_an_accounts_agent_is_believed_of_its_own_alone() -> None:

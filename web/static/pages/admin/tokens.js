@@ -32,7 +32,7 @@ export function Section() {
     const hits = chosen.slice(0, MOST_LISTED).map((/** @type {Token} */ one) => `${one.id}  ${harmless(one.user)}  ${harmless(one.label)}`);
     if (chosen.length > MOST_LISTED) hits.push(t("dialog.more", { count: chosen.length - MOST_LISTED }));
     const ids = chosen.map((/** @type {Token} */ one) => one.id);
-    const asked = { title: t("admin.revoke.ask", { count: ids.length }), text: t("me.revoke.text"), hits, command: `muster tokens revoke ${ids.slice(0, MOST_LISTED).join(" ")}`, confirm: t("me.revoke"), destroys: true };
+    const asked = { title: t("admin.revoke.ask", { count: ids.length }), text: t("me.revoke.text"), hits, command: `muster tokens revoke ${ids.join(" ")}`, confirm: t("me.revoke"), destroys: true };
     if (!(await askFor(asked))) return;
     await attempt(() => live.call("token.revoke", { tokens: ids }), t("admin.revoke.done", { count: ids.length }), () => (setSelected(new Set()), told.again()));
   };
