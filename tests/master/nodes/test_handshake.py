@@ -13,7 +13,9 @@ from master.nodes.agent_context import Hooks
 from tests.master.in_process import run
 from tests.master.nodes.played_agent import WELCOME, Linked
 from tests.waiting import settled
+from wire.agent import TELLS_DOUBT
 from wire.framing import encode
+from wire.message import Message
 
 
 def test_a_node_is_online_after_welcome_and_inventory_and_its_task_goes_through(tmp_path: Path) -> None:
@@ -69,6 +71,35 @@ def test_an_attempt_that_nobody_owns_is_ended_and_one_that_ended_forgotten(tmp_p
             )
             assert await agent.read() == {"op": "kill", "launch_id": "1.1.x"}
             assert await agent.read() == {"op": "ack", "launch_ids": ["1.1.y"]}
+
+    run(story())
+
+
+def test_an_agent_that_cannot_account_for_attempts_is_left_with_each_of_them_counted_once(tmp_path: Path) -> None:
+    facts = {"machine": "m1", "protocol": TELLS_DOUBT}
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            agent = await here.session()
+            await agent.shake_hands(**facts)
+            for at in range(2):
+                await peer.call("task.submit", command="true", gpus=1)
+                launch = await agent.read()
+                agent.say("started", launch_id=launch["launch_id"], pid=7 + at, pid_start=8, at=time.time())
+            tasks = here.master.core.tasks
+            await settled(lambda: [task.state for task in tasks.values()] == [TaskState.RUNNING] * 2)
+            lost, doubted = (task.allocation[0].launch_id for task in tasks.values())
+            agent.writer.close()
+            agent = await here.session()
+            has = [{"launch_id": one, "state": "running", "doubt": True} for one in (doubted, "9.1.unknown")]
+            await agent.shake_hands(*has, **facts)
+            told = await agent.read()
+            assert (told["op"], [one["launch_id"] for one in told["attempts"]]) == ("adopt", [lost, doubted])
+            agent.say("inventory", attempts=has)
+            await settled(lambda: here.node.state is NodeState.UNREACHABLE)
+            assert here.node.link_says == Message("attempts_unaccounted", count=3, name="a")
+            assert [task.state for task in tasks.values()] == [TaskState.RUNNING] * 2
 
     run(story())
 
