@@ -68,13 +68,15 @@ class PacedReader:
         self._paused = False
 
     def feed(self, data: bytes) -> None:
-        """Take what was received. Raises FrameError when a line outgrows the cap."""
+        """Take what was received, or drop it after `close`. Raises FrameError when a line outgrows the cap."""
+        if self._hear is None:
+            return
         self._lines.extend(self._decoder.feed(data))
         if self._timer is None:  # else this was under way when reading was paused
             self._go_on()
 
     def close(self) -> None:
-        """Read nothing more."""
+        """Read nothing more, and look at no clock again."""
         self._lines.clear()
         self._hear = None  # whose it is refers to this one, and what refers to itself in a circle stays for a while
         if self._timer is not None:
@@ -92,7 +94,8 @@ class PacedReader:
             self._transport.abort()  # asyncio does it only where the data came just now
             raise
         self._share.worked(self._work() - before, began, now)
-        self._pace(self._share.rest_s)
+        if self._hear is not None:
+            self._pace(self._share.rest_s)
 
     def _pace(self, rest_s: float) -> None:
         waits = bool(self._lines or rest_s)

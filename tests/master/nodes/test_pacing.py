@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,9 @@ class Story:
         self.heard.append(line)
         if line == b"stop":
             self.stopped += STOP_S
+        if line == b"close":
+            self.spent += 2 * BURST_S
+            self.reader.close()
         if line == b"defect":
             raise ValueError(line)
 
@@ -128,6 +132,32 @@ def test_what_is_closed_hears_nothing_more() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(here.heard) == count
+
+    run(story())
+
+
+@pytest.mark.parametrize("when", ["before", "by what it hears", "while it rests"])
+def test_what_is_closed_is_never_due_again(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    due: list[float] = []
+
+    async def story() -> None:
+        here = Story(line_s=2 * BURST_S if when == "while it rests" else 0.0)
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+
+        def call_later(delay: float, *what: Any) -> asyncio.TimerHandle:
+            due.append(delay)
+            return later(delay, *what)
+
+        monkeypatch.setattr(loop, "call_later", call_later)
+        if when == "while it rests":
+            here.reader.feed(b"a line\n")
+        if when != "by what it hears":
+            here.reader.close()
+        due.clear()
+        here.reader.feed(b"close\nmore\n" * 2)
+        assert b"more" not in here.heard
+        assert due == []
 
     run(story())
 
