@@ -16,9 +16,9 @@ from starlette.responses import Response, StreamingResponse
 
 from web.callers import Shown
 from web.hall import Hall
+from web.query import FLAG, WHOLE, checked
 from wire.errors import BadRequestError, NotFoundError
 from wire.message import Message
-from wire.numbers import whole_number
 
 PIECE = 1 << 20
 WAIT_S = 25.0
@@ -52,11 +52,11 @@ class _LogRead(Protocol):
     async def __call__(self, offset: int, limit: int, wait_s: float = 0.0) -> _Piece: ...
 
 
-async def file(request: Request, hall: Hall, shown: Shown, path: str) -> Response:
-    """A file, or what is in a folder, as JSON."""
+async def file(request: Request, hall: Hall, shown: Shown, path: str, after: str = "") -> Response:
+    """A file, or what is in a folder after this name, as JSON."""
     told = msgspec.json.decode(await hall.callers.call(shown, "file.stat", {"path": path}))
     if told["kind"] == "folder":
-        params = {"path": path, "after": request.query_params.get("after", "")}
+        params = {"path": path, "after": after}
         listing = await hall.callers.call(shown, "file.list", params)
         return Response(bytes(listing), media_type="application/json", headers={"Cache-Control": "no-store"})
 
@@ -85,12 +85,11 @@ def tag_of(mtime_ns: int, size: int) -> str:
 
 async def log(request: Request, hall: Hall, shown: Shown, task: int) -> Response:
     """The log of a task; with `follow=1` all that is added to it until it has ended."""
-    query = request.query_params
-    about = {"id": task, "rank": whole_number(query.get("rank", "")) or 0}
-
+    asked = checked(request.query_params.multi_items(), {"follow": FLAG, "rank": WHOLE})
+    about = {"id": task, "rank": asked.get("rank", 0)}
     read = _log_read(hall, shown, about)
     first = await read(0, 0)
-    if query.get("follow") not in ("1", "true"):
+    if not asked.get("follow"):
         return _sent(request, read, first, f"{task}.log", None)
     begin = _wanted(request.headers.get("range"), first.size) or _Span(0, first.size)
     headers = attached(f"{task}.log") | {"X-Accel-Buffering": "no"}

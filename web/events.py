@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from web.callers import Shown
 from web.feeds import Kind, News
 from web.hall import Hall
+from web.query import TEXT, checked
 from web.session import shown_by
 from wire.errors import BadRequestError
 from wire.message import Message
@@ -29,14 +30,15 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 async def events(request: Request, hall: Hall) -> Response:
     """`GET events?stream=tasks|nodes&since=ID`."""
-    stream = request.query_params.get("stream", "tasks")
+    asked = checked(request.query_params.multi_items(), {"stream": TEXT, "since": TEXT})
+    stream = asked.get("stream", "tasks")
     if stream not in ("tasks", "nodes"):
         raise BadRequestError(Message("bad_subscription", said=stream))
     shown = shown_by(request, hall)
     who: dict[str, Any] = msgspec.json.decode(await hall.callers.call(shown, "auth.whoami", {}))
     kind = await hall.feeds.kind(stream, None, shown, who["scopes"])
     reader = _Reader(hall, kind)
-    await reader.begin(request.headers.get("last-event-id") or request.query_params.get("since", ""))
+    await reader.begin(request.headers.get("last-event-id") or asked.get("since", ""))
     return StreamingResponse(_told_to(shown, hall, reader), media_type="text/event-stream", headers=HEADERS)
 
 

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from web.hall import Hall
 from web.problems import TYPE, body
+from web.query import check_none
 from web.session import shown_by
 from wire.errors import UnauthenticatedError
 from wire.version import VERSION
@@ -18,6 +19,7 @@ LANGUAGES = ("en", "zh")
 async def me(request: Request, hall: Hall) -> Response:
     """`GET api/v1/me`: `auth.whoami`, and the lab's `version`, `privacy` and `languages`. Nobody is told 401, with
     whether anybody can sign in at all."""
+    check_none(request.query_params.multi_items())
     try:
         shown = shown_by(request, hall)
         who = msgspec.json.decode(await hall.callers.call(shown, "auth.whoami", {}))

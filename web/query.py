@@ -5,6 +5,7 @@ Of a list the items stand with commas between them, or under the same name sever
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +15,10 @@ from wire.message import Message
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
+_SHOWN = 60
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
+FLAG, TEXT, WHOLE = ({"type": kind} for kind in ("boolean", "string", "integer"))
+"""Schemas of what no verb takes."""
 
 
 def typed(pairs: Iterable[tuple[str, str]], takes: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,6 +35,22 @@ def typed(pairs: Iterable[tuple[str, str]], takes: Mapping[str, Any]) -> dict[st
         else:
             found[name] = typed_one(text, schema)
     return found
+
+
+def checked(pairs: Iterable[tuple[str, str]], takes: Mapping[str, Any]) -> dict[str, Any]:
+    """`typed`, of which no verb looks at the flags. Raises BadRequestError for one that is neither true nor false,
+    too."""
+    found = typed(pairs, takes)
+    for name, value in found.items():
+        if takes[name] is FLAG and not isinstance(value, bool):
+            shown = json.dumps(value[:_SHOWN], ensure_ascii=False)
+            raise BadRequestError(Message("wrong_value", where=name, found=shown, expected=Message("true_or_false")))
+    return found
+
+
+def check_none(pairs: Iterable[tuple[str, str]]) -> None:
+    """Raises BadRequestError for any parameter."""
+    typed(pairs, {})
 
 
 def typed_one(text: str, schema: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
 
 from web.hall import Hall
-from web.query import typed, typed_one
+from web.query import check_none, typed, typed_one
 from web.session import shown_by
 from web.whence import SAFE
 from wire.errors import BadRequestError, ConflictError, NotFoundError, UnknownMethodError
@@ -78,8 +78,9 @@ class Rest:
             *made,
         ]
 
-    async def document(self, _request: Request) -> Response:
+    async def document(self, request: Request) -> Response:
         """The OpenAPI document."""
+        check_none(request.query_params.multi_items())
         return Response(self._document.text, media_type=JSON)
 
     async def rpc(self, request: Request) -> Response:
@@ -88,6 +89,7 @@ class Rest:
         if verb in NOT_OVER_HTTP:
             raise BadRequestError(Message("verb_of_connections", verb=verb))
         takes = self._document.takes(verb)
+        check_none(request.query_params.multi_items())
         params = await self._body(request)
         return await self._answer(request, verb, self._once(request, verb, takes, params))
 
@@ -95,8 +97,10 @@ class Rest:
         async def answer(request: Request) -> Response:
             takes = self._document.takes(route.verb)
             params = _named(route, request, takes)
+            in_query = {k: v for k, v in takes.items() if k not in params} if route.method == "GET" else {}
+            asked = typed(request.query_params.multi_items(), in_query)
             if route.method == "GET":
-                params |= typed(request.query_params.multi_items(), {k: v for k, v in takes.items() if k not in params})
+                params |= asked
             elif route.whole:
                 params[route.whole] = await self._body(request)
             else:

@@ -9,6 +9,7 @@ from starlette.routing import Route
 from web import any_path, downloads  # noqa: F401  (it brings `{path:any}`)
 from web.callers import Shown
 from web.hall import Hall
+from web.query import FLAG, TEXT, check_none, checked
 from web.session import shown_by
 from web.tickets import Tickets
 from web.uploads import Uploads
@@ -17,7 +18,7 @@ from wire.errors import BadRequestError
 from wire.message import Message
 from wire.routes import BASE
 
-_YES = ("1", "true")
+_OF_GET = {"zip": FLAG, "after": TEXT}
 
 
 class Transfers:
@@ -43,19 +44,21 @@ class Transfers:
         ]
 
     async def _roots(self, request: Request) -> Response:
+        check_none(request.query_params.multi_items())
         answer = await self._hall.callers.call(shown_by(request, self._hall), "file.roots", {})
         return Response(bytes(answer), media_type="application/json")
 
     async def _get(self, request: Request) -> Response:
         shown, path = shown_by(request, self._hall), request.path_params["path"]
-        if request.query_params.get("zip") in _YES:
+        asked = checked(request.query_params.multi_items(), _OF_GET)
+        if asked.get("zip"):
             return await self._archives.of(shown, path)
-        return await downloads.file(request, self._hall, shown, path)
+        return await downloads.file(request, self._hall, shown, path, after=asked.get("after", ""))
 
     async def _put(self, request: Request) -> Response:
         self._hall.check_asker(request)
         shown, path = shown_by(request, self._hall), request.path_params["path"]
-        if request.query_params.get("parents") in _YES:
+        if checked(request.query_params.multi_items(), {"parents": FLAG}).get("parents"):
             await self._make_parents(shown, path)
         return await self._uploads.put(request, shown, path)
 
@@ -66,10 +69,8 @@ class Transfers:
 
     async def _delete(self, request: Request) -> Response:
         self._hall.check_asker(request)
-        params = {
-            "path": request.path_params["path"],
-            "recursive": request.query_params.get("recursive") in _YES,
-        }
+        asked = checked(request.query_params.multi_items(), {"recursive": FLAG})
+        params = {"path": request.path_params["path"], "recursive": False, **asked}
         answer = await self._hall.callers.call(shown_by(request, self._hall), "file.delete", params)
         return Response(bytes(answer), media_type="application/json")
 

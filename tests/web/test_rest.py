@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import each_case
 from tests.system.lab import Lab
 from tests.waiting import until
 from tests.web.console import Console
@@ -263,6 +264,54 @@ def test_a_number_that_is_none_is_no_defect_of_ours(admin: httpx.Client) -> None
     number = submit(admin, hold=True)
     assert admin.get(f"tasks/{number}/log", params={"rank": "9" * 5000}).status_code < 500
     assert admin.get(f"tasks/{'9' * 5000}").status_code < 500
+    admin.delete(f"tasks/{number}")
+
+
+WRONG_QUERIES = {
+    "a part that is no number": ("GET", "tasks/{id}/log?rank=abc", "wrong_value"),
+    "a part below the first": ("GET", "tasks/{id}/log?rank=-1", "wrong_value"),
+    "a part of digits that are not ASCII": ("GET", "tasks/{id}/log?rank=٣", "wrong_value"),
+    "a part that there is not": ("GET", "tasks/{id}/log?rank=7", "no_rank"),
+    "a log that is followed or not": ("GET", "tasks/{id}/log?follow=yes", "wrong_value"),
+    "a log that is followed twice": ("GET", "tasks/{id}/log?follow=1&follow=0", "parameter_twice"),
+    "the end of a log": ("GET", "tasks/{id}/log?tail=10", "no_parameter"),
+    "a ZIP or not": ("GET", "files/data?zip=yes", "wrong_value"),
+    "a folder from two names on": ("GET", "files/data?after=a&after=b", "parameter_twice"),
+    "a folder from a number on": ("GET", "files/data?offset=7", "no_parameter"),
+    "a file with its folders or not": ("PUT", "files/data/wrong?parents=yes", "wrong_value"),
+    "a file that is overwritten or not": ("PUT", "files/data/wrong?overwrite=0", "no_parameter"),
+    "a folder that is deleted with what is in it or not": ("DELETE", "files/data/full?recursive=True", "wrong_value"),
+    "a file that is deleted by force": ("DELETE", "files/data/full?force=1", "no_parameter"),
+    "a page of the visible folders": ("GET", "files?limit=1", "no_parameter"),
+    "two streams": ("GET", "events?stream=tasks&stream=nodes", "parameter_twice"),
+    "some tasks of a stream": ("GET", "events?ids=1", "no_parameter"),
+    "some tasks by a limit that is no number": ("GET", "tasks?limit=abc", "wrong_value"),
+    "some tasks from a time that is none": ("GET", "tasks?since=yesterday", "wrong_value"),
+    "active tasks or not": ("GET", "tasks?active=yes", "wrong_value"),
+    "an id that is in the path already": ("GET", "tasks/{id}?id=7", "no_parameter"),
+    "a submit with its parameters in the query": ("POST", "tasks?hold=true", "no_parameter"),
+    "a verb with its parameters in the query": ("POST", "rpc/task.cancel?ids=1", "no_parameter"),
+    "a delete with its parameters in the query": ("DELETE", "tasks/{id}?if_seq=7", "no_parameter"),
+    "the user by name": ("GET", "me?name=root2", "no_parameter"),
+    "a part of the document": ("GET", "openapi.json?verb=task.list", "no_parameter"),
+}
+
+
+def test_what_a_query_may_not_say_is_refused_and_nothing_is_done(admin: httpx.Client, lab: Lab) -> None:
+    (lab.folder / "data" / "full" / "deep").mkdir(parents=True)
+    number = submit(admin, hold=True)
+    before = admin.get("tasks").json()["total"]
+
+    with each_case() as cases:
+        for what, (method, path, key) in WRONG_QUERIES.items():
+            body: dict[str, Any] = {"json": {"command": ["true"]}} if method == "POST" else {}
+            # A stream, for one that is not refused may go on for ever.
+            with cases.case(what), admin.stream(method, path.format(id=number), **body) as answer:
+                assert answer.status_code == (404 if key == "no_rank" else 400)
+                assert json.loads(answer.read())["key"] == key
+    assert admin.get("tasks").json()["total"] == before
+    assert (lab.folder / "data" / "full" / "deep").is_dir()
+    assert not (lab.folder / "data" / "wrong").exists()
     admin.delete(f"tasks/{number}")
 
 
