@@ -15,6 +15,7 @@ from tests.system.lab import Lab, rewrite
 from tests.waiting import until
 from tests.web.browser import Visit, signed_in, visit
 from tests.web.console import PASSWORD, Console
+from tests.web.javascript import dictionary
 
 SECRET = "token of the metrics, 44 signs"  # noqa: S105
 HOSTILE = "<img src=x onerror=alert(1)>王伟"
@@ -144,6 +145,8 @@ def test_tokens_are_ended_and_the_audit_log_tells_who_did_it(seen: Visit, lab: L
     seen.go("admin/audit?verb=token.revoke")
     expect(seen.page.locator("td.of-target").first).to_contain_text(made[0])
     expect(seen.page.locator("td.of-user").first).to_have_text("root2")
+    expect(seen.page.locator("td.of-result").first).to_have_text(dictionary("en/admin.js")["audit.is.ok"])
+    expect(seen.page.locator("td.of-from small").first).to_have_text(dictionary("en/admin.js")["audit.via.session"])
 
 
 def test_the_registry_is_changed_after_its_difference_and_a_password_and_over_nobodys_words(

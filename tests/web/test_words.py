@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
 
 from master.config.settings import ROWS
+from master.people.audit import OK
+from master.verbs.access import Via
 from master.views.differences import ASKED, BECAME
 from tests.cases import each_case
 from tests.web.javascript import STATIC, asked_for, dictionary, literals, modules, named, reached
 from wire.english import SENTENCES
+from wire.errors import every
 from wire.message import fields_of
 
 PAGES = sorted(path.name for path in (STATIC / "words" / "en").glob("*.js"))
@@ -86,6 +90,12 @@ def test_the_words_of_a_page_come_with_it(page: str, parts: str) -> None:
 
 def test_every_setting_is_told_in_both_languages() -> None:
     assert {f"setting.{name}" for name in ROWS} - ENGLISH.keys() == set()
+
+
+def test_every_code_of_the_audit_log_is_told_in_both_languages() -> None:
+    results = {f"audit.is.{code}" for code in (OK, *(kind.code for kind in every()))}
+    assert results - ENGLISH.keys() == set()
+    assert {f"audit.via.{via}" for via in get_args(Via)} - ENGLISH.keys() == set()
 
 
 def test_no_text_stands_in_a_template() -> None:

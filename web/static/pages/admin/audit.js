@@ -55,7 +55,16 @@ function auditColumns() {
     { name: "user", title: t("audit.user"), width: 120, cell: (/** @type {Row} */ { entry }) => harmless(entry.user ?? "") },
     { name: "verb", title: t("audit.action"), width: 160, cell: (/** @type {Row} */ { entry }) => html`<code>${harmless(entry.verb)}</code>` },
     { name: "target", title: t("audit.target"), width: 0, cell: (/** @type {Row} */ { entry }) => html`<span title=${harmless(entry.target)}>${harmless(entry.target)}</span>` },
-    { name: "result", title: t("audit.result"), width: 150, cell: (/** @type {Row} */ { entry }) => html`<span class=${entry.result === "ok" ? "is-good" : "warned"}>${harmless(entry.result)}${entry.left_out ? ` +${entry.left_out}` : ""}</span>` },
-    { name: "from", title: t("token.from"), width: 150, cell: (/** @type {Row} */ { entry }) => html`<code>${harmless(entry.from)}</code> <small>${harmless(entry.via)}</small>` },
+    { name: "result", title: t("audit.result"), width: 150, cell: (/** @type {Row} */ { entry }) => html`<span class=${entry.result === "ok" ? "is-good" : "warned"} title=${harmless(entry.result)}>${orCode(t(`audit.is.${entry.result}`), entry.result)}${entry.left_out ? ` +${entry.left_out}` : ""}</span>` },
+    { name: "from", title: t("token.from"), width: 150, cell: (/** @type {Row} */ { entry }) => html`<code>${harmless(entry.from)}</code> <small>${orCode(t(`audit.via.${entry.via}`), entry.via)}</small>` },
   ];
+}
+
+/**
+ * A line of another version may have a code without words here.
+ * @param {string} words
+ * @param {string} code
+ */
+function orCode(words, code) {
+  return words.endsWith(`.${code}`) ? harmless(code) : words;
 }
