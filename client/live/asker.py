@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Asker(Worker):
     """One question at a time.
 
-    Each answer is sent on as {"method": "answer", "params": {"to": what `ask` was given, "result" or "error"}}.
+    Each answer is sent on as {"method": "answer", "params": {"to": what `ask` was given, "result" or "error", a
+    MusterError}}.
     """
 
     def __init__(self, address: Address, token: str | None, tell: Tell) -> None:
@@ -56,10 +57,8 @@ class Asker(Worker):
             client = self.client()
             try:
                 answer: dict[str, Any] = {"to": to, "result": question(client)}
-            except MusterError as error:
-                answer = {"to": to, "error": f"{error.code}: {error}"}
-            except SUSPECT as error:
-                answer = {"to": to, "error": f"protocol: the answer cannot be read ({error!r})"}
+            except (MusterError, *SUSPECT) as error:
+                answer = {"to": to, "error": self.told_of(error)}
             finally:
                 client.close()
             if not self.ended.is_set():

@@ -43,10 +43,8 @@ class Feed(Worker):
         while not self.ended.is_set():
             try:
                 self._follow()
-            except (ConnectionLostError, MusterError) as error:
-                self._told("lost", {"feed": self._what, "why": str(error)})
-            except SUSPECT as error:
-                self._told("lost", {"feed": self._what, "why": f"what answers cannot be read ({error!r})"})
+            except (ConnectionLostError, MusterError, *SUSPECT) as error:
+                self._told("lost", {"feed": self._what, "why": self.told_of(error)})
             finally:
                 self._session.close()
             self.ended.wait(self._pause * random.uniform(0.7, 1.3))  # noqa: S311  (not all at once after a restart)

@@ -41,7 +41,7 @@ class LogReader(Worker):
                 self._told(lines=lines, rest=rest)
             self._told(over=True)
         except (ConnectionLostError, MusterError) as error:
-            self._told(error=str(error))
+            self._told(error=self.told_of(error))
         finally:
             client.close()
 

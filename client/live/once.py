@@ -22,7 +22,7 @@ _SNAPSHOT_S = 60.0
 
 
 def collect(address: Address, token: str | None, patience: float = SAMPLES_S) -> State:
-    """The state now, with a sample of each node that sends one within `patience` seconds. Raises UnreachableError."""
+    """The state now, with a sample of each node that sends one within `patience` seconds. Raises MusterError."""
     inbox: SimpleQueue[dict[str, Any]] = SimpleQueue()
     feeds = [Feed(what, address, token, inbox.put) for what in FEEDS]
     state = State()
@@ -33,7 +33,7 @@ def collect(address: Address, token: str | None, patience: float = SAMPLES_S) ->
         while not state.complete:
             _take(state, inbox, deadline)
             if state.lost:
-                raise _unreachable(next(iter(state.lost.values()))[0])
+                raise next(iter(state.lost.values()))[0]
         deadline = time.monotonic() + patience
         while _awaited(state) and time.monotonic() < deadline:
             _take(state, inbox, deadline)
@@ -63,9 +63,3 @@ def _take(state: State, inbox: SimpleQueue[dict[str, Any]], deadline: float) -> 
             raise coded_error("unreachable", "master_told_nothing", seconds=_SNAPSHOT_S) from None
         return
     state.take(message, time.time())
-
-
-def _unreachable(why: str) -> Exception:
-    from wire.errors import UnreachableError
-
-    return UnreachableError(why)

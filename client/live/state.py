@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from client.caller import What
     from client.shapes import Node, Task
+    from wire.errors import MusterError
 
 ENDED_KEPT = 200
 """Tasks that ended while we looked on are kept, the newest so many."""
@@ -22,7 +23,8 @@ FEEDS: tuple[What, ...] = ("nodes", "tasks")
 
 
 class State:
-    """The cluster as the messages tell it. `lost` maps a feed to (why, since when) while it has no connection.
+    """The cluster as the messages tell it. `lost` maps a feed to (the error, since when) while it has no
+    connection.
 
     `nodes_version` and `tasks_version` grow with each change; `samples_version` with each sample.
     """
@@ -32,7 +34,7 @@ class State:
         self.samples: dict[str, dict[str, Any]] = {}
         self.tasks: dict[int, Task] = {}
         self.ended: dict[int, Task] = {}
-        self.lost: dict[str, tuple[str, float]] = {}
+        self.lost: dict[str, tuple[MusterError, float]] = {}
         self.arrived: set[str] = set()
         self.nodes_version = 0
         self.samples_version = 0
@@ -61,7 +63,7 @@ class State:
         elif method == "reasons":
             self._reasons(params)
         elif method == "lost":
-            self.lost[params["feed"]] = (params["why"], self.lost.get(params["feed"], ("", now))[1])
+            self.lost[params["feed"]] = (params["why"], self.lost.get(params["feed"], (None, now))[1])
 
     def task(self, task_id: int) -> Task | None:
         """A task that waits or runs, or has ended meanwhile."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeAlias
 
     from client.address import Address
+    from wire.errors import MusterError
 
     Tell: TypeAlias = Callable[[dict[str, Any]], None]
     """Takes a message, in the thread that has it."""
@@ -93,6 +94,19 @@ class Worker(ABC):
     @abstractmethod
     def _run(self) -> None:
         """Do the thread's work."""
+
+    def told_of(self, error: Exception) -> MusterError:
+        """Return the error with a code and a message: of a connection that broke, and of an answer that cannot be used,
+        those of a client that watches."""
+        from wire.errors import MusterError, ProtocolError, UnreachableError
+        from wire.message import Message
+
+        at = f"{self._session.host}:{self._session.port}"
+        if isinstance(error, MusterError):
+            return error.with_traceback(None)  # its frames hold what was received
+        if isinstance(error, ConnectionLostError):
+            return UnreachableError(Message("watch_broke", at=at, detail=error.args[0]))
+        return ProtocolError(Message("answer_unreadable", at=at, detail=repr(error)))
 
     def client(self) -> Client:
         """A client on a line of its own, which `end` breaks."""

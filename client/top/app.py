@@ -29,6 +29,7 @@ from client.live.asker import Asker
 from client.live.feed import Feed
 from client.live.log_reader import LogReader
 from client.live.state import FEEDS, State
+from client.refusals import coded_error
 from client.text.task_page import FAILED
 from client.top import frame, pages, reasons
 from client.top.lists import Lists
@@ -207,7 +208,8 @@ class Top(App[None]):
         try:
             self._take_told(message)
         except SUSPECT as error:
-            self.say(f"protocol: what the master says cannot be read ({error!r})", "bad")
+            why = coded_error("protocol", "answer_unreadable", at=str(self._address), detail=repr(error))
+            self.say(f"protocol: {why}", "bad")
 
     def _take_told(self, message: dict[str, Any]) -> None:
         params = message["params"]
@@ -249,7 +251,7 @@ class Top(App[None]):
             return
         answered = self._answered.pop(params["to"])
         if "error" in params:
-            self.say(params["error"], "bad")
+            self.say(f"{params['error'].code}: {params['error']}", "bad")
         else:
             answered(params["result"])
 

@@ -126,7 +126,7 @@ class LogScreen(Screen[None]):
     def take(self, params: dict[str, Any]) -> None:
         """Take a message of the reader."""
         if "error" in params:
-            self._end = params["error"]
+            self._end = str(params["error"])
         elif params.get("over"):
             self._end = "the task has ended"
         else:

@@ -170,29 +170,38 @@ def test_each_method_of_the_api_raises_one_of_our_errors_or_gives_what_it_was_to
     assert (wrong, refused > len(LINES)) == ([], True)
 
 
+UNREADABLE = {"answer_unreadable", "answer_not_understood", "no_master_at", "watch_broke"}
+
+
 def test_what_lives_on_says_what_is_wrong_and_goes_on(liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("client.live.feed.PAUSES_S", (0.001, 0.001))
     with connect() as client:
         address = client.address
+    kinds: set[str] = set()
     for what in ("result: wrong types", "result: objects without keys", "line: no JSON", "line: too deep"):
         liar.answer = ANSWERS[what]
         told: list[dict[str, Any]] = []
-        twice = threading.Event()
+        both = threading.Event()
 
-        def hear(message: dict[str, Any], told: list[dict[str, Any]] = told, twice: threading.Event = twice) -> None:
+        def hear(message: dict[str, Any], told: list[dict[str, Any]] = told, both: threading.Event = both) -> None:
             told.append(message)
-            if len(told) > 1:
-                twice.set()
+            if "answer" in (methods := {message["method"] for message in told}) and len(methods) > 1:
+                both.set()
 
         workers = [Feed("nodes", address, None, hear), Asker(address, None, hear)]
         for worker in workers:
             worker.start()
         workers[1].ask("me", lambda client: client.submit("true"))  # type: ignore[attr-defined]
-        assert twice.wait(30), what
+        assert both.wait(30), what
         for worker in workers:
             worker.end()
             worker.join()
         assert {message["method"] for message in told} <= {"lost", "answer", "nodes"}, what
+        failed = [message["params"] for message in told if message["method"] != "nodes"]
+        errors = [params.get("why") or params.get("error") for params in failed]
+        assert {error.key for error in errors if error is not None} <= UNREADABLE, what
+        kinds |= {key for params in failed for key in ("why", "error") if key in params}
+    assert kinds == {"why", "error"}
 
 
 def test_a_line_without_an_end_is_no_master(monkeypatch: pytest.MonkeyPatch, liar: Liar) -> None:

@@ -26,6 +26,8 @@ from tests.calls import instructions_of
 from tests.client.fake_master import FakeMaster, Refusal, task
 from tests.client.top_cluster import gpu, large, message, node, running, sample, sampled
 from tests.client.top_screen import Screen
+from wire.errors import NotFoundError
+from wire.message import Message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -478,7 +480,7 @@ def test_why_tasks_wait_is_asked_again_for_those_on_the_screen_when_something_ch
             await screen.shows("beta is full")
             screen.told("task.changed", {"task": running(3, "beta", [])})
             await screen.until("asked again", lambda: len(asked) > count)
-            screen.told("answer", {"to": "reasons", "error": "not_found: there is no task 2"})
+            screen.told("answer", {"to": "reasons", "error": NotFoundError(Message("no_task", id=2))})
             screen.app.draw()
             assert "not_found" not in screen.text()
 

@@ -12,6 +12,8 @@ from client.top.view import View, next_of, node_rows, task_rows
 from tests.calls import instructions_of
 from tests.client.fake_master import task
 from tests.client.top_cluster import gpu, large, message, node, running, sample, sampled, state_of
+from wire.errors import UnreachableError
+from wire.message import Message
 
 
 def told(state: State, method: str, params: Any, now: float = 1000.0) -> None:
@@ -65,9 +67,10 @@ def test_a_node_that_goes_away_keeps_no_figures() -> None:
 
 def test_a_lost_master_is_remembered_from_the_first_failure_on_until_the_next_snapshot() -> None:
     state = state_of([node("a")], [])
-    told(state, "lost", {"feed": "nodes", "why": "refused"}, now=5.0)
-    told(state, "lost", {"feed": "nodes", "why": "refused again"}, now=9.0)
-    assert state.lost == {"nodes": ("refused again", 5.0)}
+    first, again = (UnreachableError(Message("master_unreachable", at=at, detail="refused")) for at in ("a:1", "b:2"))
+    told(state, "lost", {"feed": "nodes", "why": first}, now=5.0)
+    told(state, "lost", {"feed": "nodes", "why": again}, now=9.0)
+    assert state.lost == {"nodes": (again, 5.0)}
     assert "a" in state.nodes, "what was known stays to be looked at"
     told(state, "nodes", [node("b")])
     assert (state.lost, list(state.nodes)) == ({}, ["b"])

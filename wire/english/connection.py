@@ -26,6 +26,7 @@ CONNECTION: dict[str, str] = {
         "the program that answers at {at} is no Muster master, or one of another version: in its answer to {verb}, "
         "{fault}"
     ),
+    "answer_unreadable": "what the program at {at} answers cannot be read ({detail})",
     "value_too_deep": "{where} is nested too deep",
     "value_of_kind": "{where} is {found}, not {kinds: or }",
     "value_lacks": "{where} has no {key}",

@@ -20,6 +20,7 @@ export const WORDS = {
   no_master_at: "在 {at} 应答的程序不是 Muster 主控：请检查主机和端口",
   no_master_there: "在那里应答的程序不是 Muster 主控",
   answer_not_understood: "在 {at} 应答的程序不是 Muster 主控，或是另一版本：它对 {verb} 的应答中，{fault}",
+  answer_unreadable: "无法读取 {at} 处程序的应答（{detail}）",
   value_too_deep: "{where} 嵌套太深",
   value_of_kind: "{where} 是 {found}，而不是 {kinds: or }",
   value_lacks: "{where} 缺少 {key}",
