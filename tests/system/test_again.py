@@ -22,6 +22,7 @@ from master.durable.journal import JOURNAL, read_journal
 from tests.system.lab import Lab
 from tests.waiting import until
 from wire.errors import UnreachableError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from client.shapes import TaskPage
@@ -183,7 +184,7 @@ def test_the_labs_own_limit_ends_what_asked_for_none_and_refuses_more(lab: Lab) 
         until_state(client, number, "timed_out")
     told = lab.muster("submit", "--script", script(lab, "--time-limit 2m", "true"))
     assert told.returncode == 1
-    assert "120 seconds, and 60 are allowed" in told.stderr
+    assert str(Message("limit_too_long", asked=120, most=60)) in told.stderr
 
 
 def test_what_is_lost_with_its_shim_is_tried_again_once_nothing_of_it_lives(lab: Lab) -> None:

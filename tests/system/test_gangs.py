@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from master.core.nodes.inventory import NAMES
 from tests.system.conftest import LabMaker
 from tests.system.lab import Lab
 from tests.system.ssh_asking import ended, task_of
 from tests.system.ssh_lab import SshLab
 from tests.waiting import until
+from wire.message import Message, names
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_the_parts_meet_and_each_has_its_log(two: Lab) -> None:
     assert log_of(lab, task, 0).startswith("0 8 127.0.0.1,127.0.0.1 0,1,2,3\nheard from rank 1\n")
     assert log_of(lab, task, 1).startswith("1 8 ")
     refused = lab.muster("logs", str(task), "--rank", "2")
-    assert "has no part 2 (it has 2: 0 to 1)" in refused.stderr
+    assert str(Message("no_rank", id=task, rank=2, count=2, last=1)) in refused.stderr
     assert "on each of 2 nodes" in lab.muster("show", str(task)).stdout
 
 
@@ -110,7 +112,8 @@ def test_the_parts_run_on_the_nodes_and_gpus_that_are_named_the_first_of_them_fi
     asked = lab.muster("submit", "--dry-run", *on, "--script", str(no))
     assert f"would start now: node {second} on GPU 2,3; node {first} on GPU 0,1" in asked.stdout, asked
     refused = lab.muster("submit", "--node", f"{first},nowhere", "--script", str(no))
-    assert (refused.returncode, "there is no node 'nowhere'" in refused.stderr) == (1, True), refused
+    none = Message("no_such_node", node="nowhere", nodes=names(lab.nodes, NAMES))
+    assert (refused.returncode, str(none) in refused.stderr) == (1, True), refused
 
 
 def test_over_ssh_the_parts_meet_by_the_addresses_of_the_registry(ssh_lab: SshLab) -> None:

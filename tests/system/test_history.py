@@ -58,7 +58,8 @@ def test_beyond_keep_history_a_task_is_shown_listed_found_logged_explained_waite
     assert sorted(task["id"] for task in everything if task["state"] in ("succeeded", "failed")) == ids
     listed = json.loads(said(lab, "queue", "--all", "--search", f"this is {second - ids[0]}", "--json"))
     assert [task["id"] for task in listed] == [second]
-    assert "has already ended (failed)" in lab.muster("cancel", str(second)).stderr
+    ended = Message("has_ended", id=second, state="failed")
+    assert str(ended) in lab.muster("cancel", str(second)).stderr
     told = Message("cannot_hold", id=second, state="failed")
     assert str(told) in lab.muster("hold", str(second)).stderr
     # Tried again it is one task, in the queue; a kill changes nothing.
