@@ -31,7 +31,8 @@ def dial(proxy: str, host: str, port: int, timeout: float) -> socket.socket:
     except socks.SOCKS5AuthError:
         raise OSError(Message("proxy_refuses_user", proxy=f"{gate}:{gate_port}")) from None
     except socks.ProxyConnectionError as error:
-        raise OSError(Message("proxy_away", proxy=f"{gate}:{gate_port}", detail=str(error.socket_err))) from None
+        detail = str(getattr(error.socket_err, "strerror", None) or error.socket_err).lower()
+        raise OSError(Message("proxy_away", proxy=f"{gate}:{gate_port}", detail=detail)) from None
     except socks.ProxyError as error:
         raise OSError(Message("proxy_fails", proxy=f"{gate}:{gate_port}", detail=str(error.msg))) from None
     # PySocks wraps each send and receive; a plain socket from here on.
