@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import reason_of
 from tests.ports import free_ports
 from tests.wrong_input.mistakes import Lab8
 from wire.message import Message
@@ -180,19 +181,20 @@ def test_an_environment_that_is_missing_is_named_where_people_look(lab: Lab8) ->
     for env in ("no-such-env", str(lab.folder / "no-such-venv")):
         task = lab.ended(lab.submit("--env", env, "--", "true"))
         assert task["state"] == "failed"
-        assert f"the environment {env} does not exist" in (task["reason"] or "")
-        assert f"the environment {env} does not exist" in lab.muster("why", str(task["id"])).stdout
+        why = Message("env_failed", code=task["exit_code"], env=env)
+        assert reason_of(task) == why
+        assert str(why) in lab.muster("why", str(task["id"])).stdout
 
 
 def test_what_is_missing_is_told_when_it_is_submitted_and_the_task_is_queued_all_the_same(lab: Lab8) -> None:
     there = lab.folder / "there"
     there.mkdir()
-    absent = str(lab.folder / "absent")
+    absent, long = str(lab.folder / "absent"), str(lab.folder / ("x" * 300))
     for words, told in (
         (["--env", "no-such-env"], str(Message("env_absent", env="no-such-env"))),
         (["--cwd", absent], str(Message("folder_absent", path=absent))),
         (["--env", f"{absent}/venv"], str(Message("env_absent", env=f"{absent}/venv"))),
-        (["--cwd", str(lab.folder / ("x" * 300))], "does not exist"),
+        (["--cwd", long], str(Message("folder_absent", path=long))),
         (["--cwd", str(there)], ""),
     ):
         done = lab.muster_seen("submit", "--hold", *words, "--", "true")
@@ -210,11 +212,15 @@ def test_what_would_fail_at_its_start_is_noted_and_refused_where_that_is_asked_f
     batch = there / "batch.txt"
     batch.write_text("true\npython3 none.py\n", encoding="utf-8")
     before = max(lab.tasks(), default=0)
+    absent = str(Message("file_absent", path=f"{there}/none.py"))
     for words, told in (
         (["--", f"./{script.name}"], str(Message("interpreter_with_line_end", path=str(script)))),
-        (["--", "python3", "none.py", "--lr", "1"], str(Message("file_absent", path=f"{there}/none.py"))),
-        (["--array", "0-99", "--", "python3", "none.py", "{index}"], "none.py does not exist"),
-        (["--batch", str(batch)], "none.py does not exist"),
+        (["--", "python3", "none.py", "--lr", "1"], absent),
+        (
+            ["--array", "0-99", "--", "python3", "none.py", "{index}"],
+            absent,
+        ),
+        (["--batch", str(batch)], absent),
         (["--gpus", "1", "--gpu-mem", "30g", "--", "true"], str(Message("gpu_memory_unknown", mib=30 * 1024))),
     ):
         where = ["--hold", "--cwd", str(there)]
@@ -240,10 +246,10 @@ def test_what_would_fail_at_its_start_is_noted_and_refused_where_that_is_asked_f
 def test_an_edit_that_names_what_is_not_there_says_so_and_any_other_says_nothing(lab: Lab8) -> None:
     task_id = str(lab.submit("--hold", "--", "true"))
     for change, told in (
-        (f"cwd={lab.folder}/nowhere", f"the folder {lab.folder}/nowhere does not exist"),
+        (f"cwd={lab.folder}/nowhere", str(Message("folder_absent", path=f"{lab.folder}/nowhere"))),
         ("name=x", ""),
         (f"cwd={lab.folder}", ""),
-        ("command=./none.sh", "none.sh does not exist"),
+        ("command=./none.sh", str(Message("file_absent", path=f"{lab.folder}/none.sh"))),
     ):
         done = lab.muster_seen("edit", task_id, change)
         assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from tests.ports import free_ports
 from tests.system.lab import rewrite
 from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8
+from wire.message import Message
 
 EDITS = [
     "name=n", "project=p", "command=echo new", "cwd=/", "env=/venv", "setup=true", "var.A=1", "gpu-ids=1,2", "cpus=2",
@@ -127,7 +128,7 @@ def test_show_tells_what_a_task_comes_after_however_that_was_said(lab: Lab8) -> 
 def test_a_token_that_opens_nothing_is_refused_although_the_kernel_knows_who_it_is(lab: Lab8) -> None:
     refusal = lab.refused("queue", "--token", "secret")
     assert refusal.code == "unauthenticated"
-    assert "token is not valid" in refusal.message
+    assert refusal.message == str(Message("no_such_token"))
 
 
 def test_a_file_is_put_onto_a_file_only_when_told(lab: Lab8) -> None:
@@ -139,18 +140,18 @@ def test_a_file_is_put_onto_a_file_only_when_told(lab: Lab8) -> None:
     there.parent.mkdir(exist_ok=True)
     assert lab.muster("files", "put", str(folder / "b.txt"), "data/b.txt").returncode == 0
     refusal = lab.refused("files", "put", str(folder / "a.txt"), "data/b.txt")
-    assert "-f" in refusal.message
+    assert refusal.message == str(Message("is_there", path="data/b.txt"))
     for words in (["-r", str(folder), "data/b.txt"], ["-rf", str(folder), "data/b.txt"]):
-        assert "a folder cannot take its place" in lab.refused("files", "put", *words).message
+        assert lab.refused("files", "put", *words).message == str(Message("folder_over_file", path="data/b.txt"))
     for words in ([str(folder / "a.txt"), str(folder / "b.txt"), "data/b.txt"], [str(folder / "a.txt"), "data/b.txt/"]):
-        assert "is a file, not a folder" in lab.refused("files", "put", *words).message
+        assert lab.refused("files", "put", *words).message == str(Message("target_is_file", path="data/b.txt"))
     assert there.read_text() == "b.txt"
     assert lab.muster("files", "put", "-f", str(folder / "a.txt"), "data/b.txt").returncode == 0
     assert there.read_text() == "a.txt"
 
 
 def test_who_gets_a_file_onto_a_dash_is_told_how_one_is_printed(lab: Lab8) -> None:
-    assert "`muster files cat PATH`" in lab.refused("files", "get", "data/b.txt", "-").message
+    assert lab.refused("files", "get", "data/b.txt", "-").message == str(Message("get_to_stdout"))
 
 
 def test_why_says_nothing_twice_and_of_two_hundred_nodes_one_line(lab: Lab8) -> None:
@@ -218,8 +219,8 @@ def test_down_twice_says_that_it_is_down_already(lab: Lab8) -> None:
     assert lab.master is not None
     lab.master.wait(60)
     refusal = lab.refused("down", status=3)
-    assert "it is down already" in refusal.message
-    assert "muster up" in refusal.message
+    at = f"127.0.0.1:{json.loads(lab.conf.read_text(encoding='utf-8'))['socket_info']['data_port']}"
+    assert refusal.message == str(Message("master_down_already", at=at))
     lab.start_whole()
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.hanging_share import Share
 from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8
+from wire.message import Message
 
 
 @pytest.fixture
@@ -27,7 +28,8 @@ def test_a_file_server_that_hangs_keeps_no_submit_and_is_named(lab: Lab8, share:
     (share.there / "work").mkdir()
     where = ["--hold", "--cwd", str(share.path / "work")]
     found = lab.muster_seen("submit", *where, "--", "./none.sh")
-    assert "none.sh does not exist" in found.stderr
+    absent = str(Message("file_absent", path=f"{share.path}/work/none.sh"))
+    assert absent in found.stderr
     share.hang()
     try:
         for number in range(10):  # more than may hang on one disk; it says nothing before `go_on`
@@ -45,4 +47,4 @@ def test_a_file_server_that_hangs_keeps_no_submit_and_is_named(lab: Lab8, share:
             assert client.wait([task], 60)[task]["state"] == "succeeded"
     finally:
         share.go_on()
-    until("the server's answer", lambda: "does not exist" in lab.muster("submit", *where, "--", "./none.sh").stderr)
+    until("the server's answer", lambda: absent in lab.muster("submit", *where, "--", "./none.sh").stderr)
