@@ -102,9 +102,9 @@ def build() -> Archive:
         for number in range(256):
             sys.intern(chr(number))  # Python 3.11 has one of each, and marshal writes whether anybody has interned it
         code = {f"{name}c": _byte_code(name, path, files[name]) for name, path in paths.items()}
-        return _SHEBANG + _zip({**whole, **code})
+        return _zip({**whole, **code})
 
-    return Archive(version, Pack(lambda: _SHEBANG + _zip(whole)), Pack(compiled))
+    return Archive(version, Pack(lambda: _zip(whole)), Pack(compiled))
 
 
 def _sources() -> dict[str, Path]:
@@ -162,14 +162,14 @@ def _folder(package: str) -> Path:
 
 
 def _zip(files: dict[str, bytes]) -> bytes:
-    """Stored, not deflated: a bare Python may lack zlib, and zlibs differ in their output."""
-    entries, index, at = [], [], 0
+    """Stored, not deflated: a bare Python may lack zlib, and zlibs differ in their output. It is joined once: after a
+    copy of a megabyte has been freed, the C library keeps up to two that are free from then on."""
+    pieces, index, at = [_SHEBANG], [], 0
     for name, data in sorted(files.items()):
         what = (*_STORED, crc32(data), len(data), len(data), len(name), 0)
-        entry = _ENTRY.pack(b"PK\3\4", *what) + name.encode("ascii") + data
+        head = _ENTRY.pack(b"PK\3\4", *what) + name.encode("ascii")
         index.append(_OF_ENTRY.pack(b"PK\1\2", _UNIX, *what, 0, 0, 0, _MODE, at) + name.encode("ascii"))
-        entries.append(entry)
-        at += len(entry)
-    listed = b"".join(index)
-    count = len(index)
-    return b"".join(entries) + listed + _END.pack(b"PK\5\6", 0, 0, count, count, len(listed), at, 0)
+        pieces += head, data
+        at += len(head) + len(data)
+    count, size = len(index), sum(map(len, index))
+    return b"".join([*pieces, *index, _END.pack(b"PK\5\6", 0, 0, count, count, size, at, 0)])

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -253,6 +254,18 @@ def test_it_is_what_the_standard_librarys_zipfile_makes_of_these_files() -> None
             same.create_system, same.external_attr = 3, 0o644 << 16
             theirs.writestr(same, ours.read(entry))
     assert data == b"#!/usr/bin/env python3\n" + written.getvalue()
+
+
+def test_it_is_copied_nowhere_as_it_is_made() -> None:
+    """The C library keeps twice the size of what was freed, for as long as the master runs."""
+    files = {f"{number}.py": bytes(10_000) for number in range(100)}
+    tracemalloc.start()
+    try:
+        made = archive._zip(files)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1.5 * len(made)
 
 
 def test_only_the_agent_and_its_files_of_wire_travel() -> None:
