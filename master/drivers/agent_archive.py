@@ -13,8 +13,9 @@ import hashlib
 import marshal
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder, SourceFileLoader
+from io import BytesIO
 from pathlib import Path
 from struct import Struct
 from threading import Lock
@@ -101,10 +102,13 @@ def build() -> Archive:
     def compiled() -> bytes:
         for number in range(256):
             sys.intern(chr(number))  # Python 3.11 has one of each, and marshal writes whether anybody has interned it
-        code = {f"{name}c": _byte_code(name, path, files[name]) for name, path in paths.items()}
-        return _zip({**whole, **code})
+        names = sorted([*whole, *(f"{name}c" for name in paths)])
+        return _zip((name, whole[name] if name in whole else code_of(name[:-1])) for name in names)
 
-    return Archive(version, Pack(lambda: _zip(whole)), Pack(compiled))
+    def code_of(name: str) -> bytes:
+        return _byte_code(name, paths[name], files[name])
+
+    return Archive(version, Pack(lambda: _zip(sorted(whole.items()))), Pack(compiled))
 
 
 def _sources() -> dict[str, Path]:
@@ -161,15 +165,16 @@ def _folder(package: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _zip(files: dict[str, bytes]) -> bytes:
-    """Stored, not deflated: a bare Python may lack zlib, and zlibs differ in their output. It is joined once: after a
-    copy of a megabyte has been freed, the C library keeps up to two that are free from then on."""
-    pieces, index, at = [_SHEBANG], [], 0
-    for name, data in sorted(files.items()):
+def _zip(files: Iterable[tuple[str, bytes]]) -> bytes:
+    """Stored, not deflated: a bare Python may lack zlib, and zlibs differ in their output. It is written into one
+    buffer, which is the result: once a copy of a megabyte has been freed, the C library keeps up to two that are free.
+    """
+    archive, index, at = BytesIO(), [], 0
+    archive.write(_SHEBANG)
+    for name, data in files:
         what = (*_STORED, crc32(data), len(data), len(data), len(name), 0)
-        head = _ENTRY.pack(b"PK\3\4", *what) + name.encode("ascii")
         index.append(_OF_ENTRY.pack(b"PK\1\2", _UNIX, *what, 0, 0, 0, _MODE, at) + name.encode("ascii"))
-        pieces += head, data
-        at += len(head) + len(data)
-    count, size = len(index), sum(map(len, index))
-    return b"".join([*pieces, *index, _END.pack(b"PK\5\6", 0, 0, count, count, size, at, 0)])
+        at += archive.write(_ENTRY.pack(b"PK\3\4", *what) + name.encode("ascii")) + archive.write(data)
+    size = sum(map(archive.write, index))
+    archive.write(_END.pack(b"PK\5\6", 0, 0, len(index), len(index), size, at, 0))
+    return archive.getvalue()

@@ -261,7 +261,7 @@ def test_it_is_copied_nowhere_as_it_is_made() -> None:
     files = {f"{number}.py": bytes(10_000) for number in range(100)}
     tracemalloc.start()
     try:
-        made = archive._zip(files)
+        made = archive._zip(files.items())
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
