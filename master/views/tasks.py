@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from msgspec.structs import astuple
 
@@ -77,8 +77,7 @@ def as_filed(task: Task) -> TaskView:
     return _filed(task, TaskView)
 
 
-def _filed(task: Task, kind: type[V]) -> V:
-    make = cast("Callable[..., V]", kind)
+def _filed(task: Task, make: Callable[..., V]) -> V:
     # By their places: a long list is made in a third of the time that it takes by their names, and in two thirds of
     # what it takes to read each value by its name and pass it by its place.
     has = astuple(task)
