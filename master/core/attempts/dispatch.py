@@ -112,14 +112,18 @@ class Dispatch:
             self._waiting.backlog.apart = frozenset(one.task for one in self.reservations)
 
     def concerns(self, before: State, after: State) -> bool:
-        """Attempts that begin or are over, and whoever waits no more."""
-        return (before in ACTIVE) is not (after in ACTIVE) or (before is WAITING and after is not WAITING)
+        """Attempts that begin, change or are over, and whoever waits no more."""
+        return before in ACTIVE or after in ACTIVE or (before is WAITING and after is not WAITING)
 
     def moved(self, task: Task, before: State, after: State) -> None:
-        """An attempt is known by its launch ids from when it is sent until it is over. Room that was kept for a
+        """An attempt is known by its launch ids from when it is sent until it is over; when it changes, it may end at
+        another time. Room that was kept for a
         task that no longer waits may start others at once."""
         if before is WAITING and after not in ACTIVE:
             self._pending.plan_needed |= any(one.task == task.id for one in self.reservations)
+            return
+        if before in ACTIVE and after in ACTIVE:
+            self._free.forget_findings(part.node for part in task.allocation)
             return
         for part in task.allocation:
             if after in ACTIVE:
@@ -193,6 +197,7 @@ class Dispatch:
             settings=self._tuning.settings,
             tasks=self._task_table.tasks,
             at_most=self._learned.at_most,
+            runs=self._learned.runs,
             reservations=self.reservations,
             free=free,
             elastic=elastic,

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 Source: TypeAlias = Literal["command", "gpus", "owner", "all"]
+
+
+class Runs(NamedTuple):
+    """The runs by which somebody says how long tasks take at most: how many there are (`total`), and the number of the
+    last one of each owner who has some (`last`). As long as that is the same, and a task is as it was, so is what is
+    said of it; for an owner who has none all runs count."""
+
+    total: int
+    last: Mapping[str, int]
 
 
 class Expected(msgspec.Struct, frozen=True):

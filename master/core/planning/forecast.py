@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from master.core.nodes.inventory import Inventory
 from master.core.nodes.node import Node
 from master.core.nodes.resources import GPUS, Free, FreeNode, Need, rows_of_cluster
+from master.core.planning.expected import Runs
 from master.core.tasks.attempt import part_on
 from master.core.tasks.request import Request, request_of
 from master.core.tasks.task import Task
@@ -50,27 +51,51 @@ def ends_before(end: float | None, hold: Hold) -> bool:
     return end is not None and hold.until is not None and end <= hold.until
 
 
-Ahead: TypeAlias = "tuple[list[int], Hold | None]"
+Ahead: TypeAlias = "tuple[Sequence[Task], Hold | None]"
 """The reservation on a node, if the tasks there end in this order."""
+
+
+_Timed: TypeAlias = tuple[float, float, int, Task]
+"""When a task ends, when it began, and its id: by these they are sorted."""
+
+
+class InOrder(NamedTuple):
+    """The tasks on a node in the order in which they end, as that was found at `begin`. Of those that have begun it
+    holds until `end`, while nothing of them changes and their owners have no more runs than these (`runs`); `timed`:
+    with the keys of it, in the same order."""
+
+    tasks: Sequence[Task]
+    timed: list[_Timed]
+    begin: float
+    end: float
+    runs: int
+
+
+IN_ORDER = "in order"
+"""The name under which it is kept among the findings about a node."""
 
 
 class Forecast:
     """When the tasks that run will have ended. `tasks`: by id; `at_most`: seconds that a task takes, None if nobody
-    knows; `now`: in seconds since the epoch; `found_on`: by node what was found out before, while it is as it was."""
+    knows; `now`: in seconds since the epoch; `found_on`: by node what was found out before, while it is as it was, and
+    its tasks are; `runs`: by which `at_most` goes."""
 
     def __init__(
         self,
         tasks: Mapping[int, Task],
         at_most: Callable[[Task], float | None],
         now: float,
-        found_on: Callable[[str], dict[Hashable, Ahead]] | None = None,
+        found_on: Callable[[str], dict[Hashable, Any]] | None = None,
+        runs: Callable[[], Runs] | None = None,
     ) -> None:
         self.now = now
         self._found_on = found_on
+        self._runs = runs
+        self._runs_now: Runs | None = None
         self._tasks = tasks
         self._at_most = at_most
         self._ends: dict[int, float | None] = {}
-        self._holders: dict[str, list[Task]] = {}
+        self._holders: dict[str, Sequence[Task]] = {}
 
     def task(self, task_id: int) -> Task:
         """One of them."""
@@ -101,10 +126,10 @@ class Forecast:
         None if it could not even if the node were empty."""
         if self._found_on is None:
             return self._worked_out(task_id, node, request, gpus)
-        asked, in_order = (request, tuple(gpus)), [one.id for one in self._holders_on(node)]
+        asked, in_order = (request, tuple(gpus)), self._holders_on(node)
         found = self._found_on(node.name)
-        known = found.get(asked)
-        if known is None or known[0] != in_order:
+        known: Ahead | None = found.get(asked)
+        if known is None or (known[0] is not in_order and _ids(known[0]) != _ids(in_order)):
             known = found[asked] = (in_order, self._worked_out(task_id, node, request, gpus))
         hold = known[1]
         return None if hold is None else hold.copy(task_id, self._until(hold.holders))
@@ -139,23 +164,48 @@ class Forecast:
                 return float("inf") if until is None else until, ended
         return None
 
-    def _holders_on(self, node: Node) -> list[Task]:
+    def _holders_on(self, node: Node) -> Sequence[Task]:
         """The tasks on a node, in the order in which they end."""
         found = self._holders.get(node.name)
         if found is None:
-            found = self._holders[node.name] = self._as_they_end(self._tasks[holder] for holder in node.active)
+            found = self._holders[node.name] = self._order_on(node).tasks
         return found
 
-    def _as_they_end(self, holders: Iterable[Task]) -> list[Task]:
-        now, end_of, ends = self.now, self.end_of, self._ends
-        timed: list[tuple[float, float, int, Task]] = []
-        for one in holders:
-            number = one.id
-            if number not in ends:
-                ends[number] = end_of(one)
-            timed.append((ends[number] or _NEVER, one.started_at or now, number, one))
+    def _order_on(self, node: Node) -> InOrder:
+        """As it was found before; tasks whose owners have more runs by now are looked at anew, and those that have not
+        begun."""
+        if self._found_on is None or self._runs is None:
+            return self._in_order([self._timed(self._tasks[holder]) for holder in node.active], 0)
+        if self._runs_now is None:
+            self._runs_now = self._runs()
+        total, last = self._runs_now
+        kept = self._found_on(node.name)
+        known: InOrder | None = kept.get(IN_ORDER)
+        if known is None or not known.begin <= self.now <= known.end:
+            timed = [self._timed(self._tasks[holder]) for holder in node.active]
+            known = kept[IN_ORDER] = self._in_order(timed, total)
+            return known
+        before = known.runs
+        anew = [not task.started_at or last.get(task.owner, total) > before for task in known.tasks]
+        if True in anew:
+            pairs = zip(anew, known.timed, strict=True)
+            timed = [self._timed(one[3]) if is_anew else one for is_anew, one in pairs]
+            known = kept[IN_ORDER] = self._in_order(timed, total, known.tasks)
+        return known
+
+    def _in_order(self, timed: list[_Timed], runs: int, before: Sequence[Task] = ()) -> InOrder:
+        """`before`: the order that there was, which mostly is the same."""
         timed.sort()
-        return [one[3] for one in timed]
+        found = [one[3] for one in timed]
+        tasks = before if _ids(found) == _ids(before) else found
+        end = next((one[0] for one in timed if one[3].started_at), _NEVER)
+        return InOrder(tasks, timed, self.now, end, runs)
+
+    def _timed(self, task: Task) -> _Timed:
+        ends, number = self._ends, task.id
+        if number not in ends:
+            ends[number] = self.end_of(task)
+        return (ends[number] or _NEVER, task.started_at or self.now, number, task)
 
     def licence(self, task_id: int, inventory: Inventory, need: Need) -> Hold | None:
         """The same of a licence. None if there are not so many."""
@@ -166,7 +216,7 @@ class Forecast:
         free = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
         active = {holder for node in inventory.nodes.values() for holder in node.active}
         holders = [one for one in map(self.task, active) if _asks(request_of(one), need.resource)]
-        return self._ahead(task_id, free, (need,), self._as_they_end(holders), give_back)
+        return self._ahead(task_id, free, (need,), self._in_order(list(map(self._timed, holders)), 0).tasks, give_back)
 
     def _on_node(self, task_id: int, node: Node, needs: tuple[Need, ...]) -> Hold | None:
         free = FreeNode.soon(node)
@@ -185,7 +235,7 @@ class Forecast:
         task_id: int,
         free: Free,
         needs: tuple[Need, ...],
-        holders: list[Task],
+        holders: Sequence[Task],
         give_back: Callable[[Task], None],
     ) -> Hold | None:
         """Return the reservation where this is free now, and these give something back, one after the other."""
@@ -200,6 +250,10 @@ class Forecast:
         taken = free.take(needs).get(GPUS.name, [])
         spare = {need.resource: free.counts[need.resource] for need in needs if need.resource != GPUS.name}
         return Hold(task_id, frozenset(taken), spare, self._until(waits_for), tuple(waits_for))
+
+
+def _ids(tasks: Iterable[Task]) -> list[int]:
+    return [task.id for task in tasks]
 
 
 def _of_node(task: Task) -> Iterable[Need]:

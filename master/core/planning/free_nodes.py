@@ -129,9 +129,14 @@ class FreeNodes:
         return self._taken.get(place, self._kind_at[place])
 
     def found_on(self, name: str) -> dict[Hashable, Any]:
-        """Return a place for findings about a node, which lasts as long as nothing of the node changes; resources that
-        a plan takes there are no change."""
+        """Return a place for findings about a node, which lasts as long as nothing of the node or its tasks changes;
+        resources that a plan takes there are no change."""
         return self._found.setdefault(name, {})
+
+    def forget_findings(self, names: Iterable[str]) -> None:
+        """Something of the tasks on these nodes changed, and nothing of what is free there."""
+        for name in names:
+            self._found.pop(name, None)
 
     def answers_to(self, request: Request) -> dict[str, Any]:
         """Likewise, by node, for whoever asks the same of all nodes again and again: of the last few requests what was

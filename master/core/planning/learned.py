@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from master.core.planning.expected import Expected, Source
+from master.core.planning.expected import Expected, Runs, Source
 from master.core.tasks.task import ACTIVE, QUEUED, Task, TaskState
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import State
@@ -41,6 +41,8 @@ class Learned:
         self._times: dict[Hashable, deque[float]] = {}
         self._memory: dict[Hashable, deque[int]] = {}
         self._open: dict[Hashable, list[Task]] = {}
+        self._runs = 0
+        self._last_run: dict[str, int] = {}
         self._highs: dict[str | None, dict[Hashable, float]] = {}
         """The results of `_high_of`, by command, for each owner who has runs, until one more of theirs has run; under
         None those for all other owners, until one more of anybody's has run."""
@@ -97,6 +99,12 @@ class Learned:
             high = highs[kind] = self._high_of(task)
         return high if limit is None or high < limit else limit
 
+    def runs(self) -> Runs:
+        """Return which runs there are by now."""
+        if self._unread:
+            self._read()
+        return Runs(self._runs, self._last_run)
+
     def _high_of(self, task: Task) -> float:
         """Return the time that four of five of its like took, of the narrowest kind of which there are some."""
         known = (self._times.get(kind) for _, kind in _kinds(task))
@@ -123,6 +131,8 @@ class Learned:
     def _note(self, task: Task) -> None:
         if task.started_at is None or task.ended_at is None or task.is_allocation:
             return
+        self._runs += 1
+        self._last_run[task.owner] = self._runs
         self._highs.pop(task.owner, None)
         self._highs.pop(None, None)
         took = task.ran_s + max(0.0, task.ended_at - task.started_at)

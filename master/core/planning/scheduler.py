@@ -20,6 +20,7 @@ from master.core.nodes.resources import name_of
 from master.core.people.quotas import NO_LEDGER, Quotas
 from master.core.planning.availability import Availability, Passes, only_its_own
 from master.core.planning.elastic import NONE_ELASTIC, Elastic, Lab, Looking, Resize
+from master.core.planning.expected import Runs
 from master.core.planning.forecast import NO_HOLDS, Forecast, Hold, ends_before
 from master.core.planning.free_nodes import FreeNodes
 from master.core.planning.obstacles import NO_TASKS, obstacles, obstacles_within, unready
@@ -73,10 +74,10 @@ class Wait(NamedTuple):
 class PlanInput(msgspec.Struct, frozen=True):
     """The input of the planner: each demand and its owner, in order (`demands`); the nodes, what they have, and which
     tasks hold what there (`inventory`); who may have how much (`quotas`); which placement policy is set; what admins
-    set (`settings`); the tasks by id, how long one takes at most (`at_most`), and the reservations before
-    (`reservations`). It is read, never changed, and holds until the next event. `free`: what is free on the nodes,
-    where somebody keeps that from plan to plan; it is lent, and as it was afterwards. `elastic`: the tasks that may get
-    more GPUs or fewer while they run."""
+    set (`settings`); the tasks by id, how long one takes at most (`at_most`), by which runs (`runs`), and
+    the reservations before (`reservations`). It is read, never changed, and holds until the next event. `free`: what is
+    free on the nodes, where somebody keeps that from plan to plan; it is lent, and as it was afterwards. `elastic`: the
+    tasks that may get more GPUs or fewer while they run."""
 
     demands: Backlog
     inventory: Inventory
@@ -85,6 +86,7 @@ class PlanInput(msgspec.Struct, frozen=True):
     settings: Settings = Settings()
     tasks: Mapping[int, Task] = msgspec.field(default_factory=dict)
     at_most: Callable[[Task], float | None] = nobody_knows
+    runs: Callable[[], Runs] | None = None
     reservations: tuple[Reservation, ...] = ()
     free: FreeNodes | None = None
     elastic: Elastic = NONE_ELASTIC
@@ -191,7 +193,7 @@ class _Round:
         self._looks = LOOKS
         self._groups_kept: tuple[tuple[Reservation, ...], dict[Request, list[Demand]]] = ((), {})
         rules = plan_input.settings.scheduler
-        forecast = Forecast(plan_input.tasks, plan_input.at_most, now, free.found_on)
+        forecast = Forecast(plan_input.tasks, plan_input.at_most, now, free.found_on, plan_input.runs)
         self._patience_s = rules.reserve_after
         self.reserving = Reserving(forecast, plan_input.inventory, most=rules.reservations, kind_of=free.kind_before)
         self.reserving.renew(plan_input.reserved(now), plan_input.demands.order, self._nodes_for)

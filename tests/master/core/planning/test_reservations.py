@@ -223,6 +223,61 @@ def test_what_its_like_took_says_who_passes_where_there_is_no_limit() -> None:
     assert state(second) == ["waiting"], "the one that is left takes longer than it should: nobody knows how long"
 
 
+def ran(core: Core, owner: str, took: float, now: float) -> None:
+    """A task of theirs has run for so long, until now."""
+    task = submit(core, gpus=1, owner=owner, node="b")
+    core.plan(now - took)
+    begin(core, task, now - took)
+    end(core, task, now)
+
+
+def two_hold_what_one_waits_for(*, begun: bool = True) -> tuple[Core, Callable[[float], list[str]]]:
+    """Ann's task is expected to run until 1100, bob's until 1200. Who asks plans, and gets who is to end first."""
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",)))
+    for owner, took in (("ann", 100.0), ("bob", 200.0), ("cem", 300.0)):
+        ran(core, owner, took, 900.0)
+    holders = [submit(core, gpus=2, owner=owner, node="a") for owner in ("ann", "bob")]
+    core.plan(1000.0)
+    for task in holders if begun else holders[1:]:
+        begin(core, task, 1000.0)
+    core.force(submit(core, gpus=4, node="a").id)
+
+    def in_order(now: float) -> list[str]:
+        core.plan(now)
+        return [core.find(holder).owner for holder in core.holds["a"].holders]
+
+    assert in_order(1001.0) == ["ann", "bob"]
+    assert in_order(1002.0) == ["ann", "bob"]
+    return core, in_order
+
+
+def test_one_more_run_of_an_owner_tells_anew_who_ends_first() -> None:
+    core, in_order = two_hold_what_one_waits_for()
+    ran(core, "cem", 1.0, 1003.0)
+    assert in_order(1003.0) == ["ann", "bob"]
+    ran(core, "ann", 300.0, 1004.0)
+    assert in_order(1004.0) == ["bob", "ann"]
+
+
+def test_a_task_that_takes_longer_than_its_like_ends_last_and_no_more_once_the_clock_is_put_back() -> None:
+    _, in_order = two_hold_what_one_waits_for()
+    assert in_order(1100.0) == ["ann", "bob"]
+    assert in_order(1101.0) == ["bob", "ann"]
+    assert in_order(1099.0) == ["ann", "bob"]
+
+
+def test_a_task_that_runs_and_gets_another_owner_ends_when_theirs_do() -> None:
+    core, in_order = two_hold_what_one_waits_for()
+    core.people.add("cem")
+    core.give_to(core.holds["a"].holders[0], "cem")
+    assert in_order(1003.0) == ["bob", "cem"]
+
+
+def test_what_has_not_begun_ends_the_later_the_later_it_begins() -> None:
+    _, in_order = two_hold_what_one_waits_for(begun=False)
+    assert in_order(1150.0) == ["bob", "ann"]
+
+
 def test_gpus_that_the_large_task_does_not_need_are_given_to_others() -> None:
     core = core_with(FOUR)
     running = busy(core, 4)
