@@ -146,15 +146,20 @@ class Reserving:
             found[need.resource] = hold
         return found
 
+    def may_reserve(self, order: Order) -> bool:
+        """Might room be kept for a task? Without a look at the nodes: it has a reservation, there may be one more, or
+        one gives way to it."""
+        kept = self._kept
+        if len(kept) < self._most or order.id in kept:
+            return True
+        return self._lowest is not None and self._lowest > order.rank
+
     def reserve(self, order: Order, request: Request, nodes: Iterable[Node]) -> bool:
         """Keep room for a task on those of these nodes that are free for it soonest; whether there was. Of more than
         there may be, and of two for one node, the higher class has it."""
         known = self._kept.get(order.id)
-        if known is None:
-            if len(self._kept) >= self._most and (self._lowest is None or self._lowest <= order.rank):
-                return False  # without a look at the nodes: nobody gives way to it
-            has_licences = False
-        else:
+        has_licences = False
+        if known is not None:
             has_licences = self._has_its_licences(known)
             if not self._is_stuck(known) and not has_licences:
                 return True
@@ -237,13 +242,14 @@ class Reserving:
         hold = idle[kind]
         return None if hold is None else hold.copy(hold.task, hold.until)
 
-    def drop(self, task_id: int) -> None:
-        """A task has started, or has to give way."""
+    def drop(self, task_id: int) -> bool:
+        """A task has started, or has to give way; was anything kept for it?"""
         if self._kept.pop(task_id, None) is None:
-            return
+            return False
         self.has_given_way = True
         self.holds = {name: hold for name, hold in self.holds.items() if hold.task != task_id}
         self._changed()
+        return True
 
     def passes(self, task_id: int, hold: Hold) -> bool:
         """May a task that starts now have what is kept here: is that kept for it, or does it end before?"""

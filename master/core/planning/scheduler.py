@@ -7,8 +7,9 @@ a request fits, a placement policy chooses.
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
 from collections.abc import Callable, Collection, Iterator, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -40,6 +41,7 @@ FEW = 3
 """How many of the tasks are named that have to end first."""
 ALWAYS = float("-inf")
 """The time before all others."""
+_BY_ORDER = itemgetter(0)
 
 
 def nobody_knows(_task: Task) -> float | None:
@@ -146,7 +148,7 @@ class Plan(msgspec.Struct, frozen=True):
 def plan(plan_input: PlanInput, now: float) -> Plan:
     """Decide what to do at `now` (seconds since the epoch): start every task that can start, in the order of the queue,
     and keep room for those that would never fit otherwise."""
-    wishes = list(plan_input.demands.wishes())
+    wishes = plan_input.demands.wishes()
     if not wishes:  # the usual case: something ended, and nobody waits
         resizes, wake_at = _resizes(plan_input, now, NO_HOLDS, only_its_own)
         return Plan(Reasons(plan_input), resizes=resizes, wake_at=wake_at)
@@ -190,6 +192,7 @@ class _Round:
         self._now = now
         self._available = Availability(plan_input.inventory, free)
         self._ledger = NO_LEDGER if plan_input.quotas is None else plan_input.quotas.ledger()
+        self._waiting = {} if self._available.is_empty else plan_input.tasks
         self._looks = LOOKS
         self._groups_kept: tuple[tuple[Reservation, ...], dict[Request, list[Demand]]] = ((), {})
         rules = plan_input.settings.scheduler
@@ -201,52 +204,69 @@ class _Round:
         self._available.holds = self.reserving.holds
 
     def starts(self, wishes: list[tuple[Order, Demand]]) -> Iterator[Placement]:
-        """Yield the placements of the tasks that can start. `wishes`: the first of those that ask for the same, by
-        which the next one of all is found."""
+        """Yield the placements of the tasks that can start. `wishes`: the first of those that ask for the same, in
+        order, by which the next one of all is found."""
         available, ledger = self._available, self._ledger
         lines = self._lines(wishes)
         left = len(lines)  # of so many it is not known yet that there is no room for them
-        heapq.heapify(lines)
-        while lines and left:
-            order, number, line = lines[0]
-            demand = line.demand
+        for at, (order, demand, begun) in enumerate(lines, 1):
+            if not left:
+                break
+            line = begun
             if not ledger.allows(demand):  # nor any other that is alike, until somebody's task ends
                 self._let_go_all(demand)
+                line = line or self._line(order, demand)
                 line.drop_group()
-            elif line.is_closed:
+            elif line is not None and line.is_closed:
                 line.drop_group()
             elif available.fits_nowhere(demand.request):
                 self._has_to_wait(order, demand)
                 left -= 1
-                line.close(but=self._kept_for(demand.request))
+                line = self._closed(line, order, demand)
             elif (parts := available.place(ledger.within(demand), order.id)) is not None:
                 self._let_go(order.id)
                 ledger.take(demand, parts)
                 yield Placement(order.id, parts)
+                line = line or self._line(order, demand)
                 line.advance()
             else:
                 self._has_to_wait(order, demand)
                 if self._another_may_pass(demand):
+                    line = line or self._line(order, demand)
                     line.advance()
                 else:  # whoever asks for the same, there is no room for it
                     left -= 1
-                    line.close(but=self._kept_for(demand.request))
-            if line.first is None:
-                heapq.heappop(lines)
-            else:
-                heapq.heapreplace(lines, (line.first, number, line))
+                    line = self._closed(line, order, demand)
+            if line is not None and line.first is not None:
+                insort(lines, (line.first, line.demand, line), at, key=_BY_ORDER)
         yield from self._reserved()
 
-    def _lines(self, wishes: list[tuple[Order, Demand]]) -> list[tuple[Order, int, Line]]:
-        """One for each wish, with its number; where somebody may go where others may not, for each who has it."""
+    def _line(self, order: Order, demand: Demand) -> Line:
+        return Line(self._plan_input.demands, (order, demand))
+
+    def _closed(self, line: Line | None, order: Order, demand: Demand) -> Line | None:
+        """There is no room for those of a line. Mostly nobody behind the first is looked at, and none is made."""
+        kept = self._kept_for(demand.request)
+        if line is None and not kept:
+            return None
+        line = line or self._line(order, demand)
+        line.close(but=kept)
+        return line
+
+    def _lines(self, wishes: list[tuple[Order, Demand]]) -> list[tuple[Order, Demand, Line | None]]:
+        """One for each wish, in order; where somebody may go where others may not, for each who has it. A line is made
+        when somebody behind its first is looked at."""
         demands, root_owners = self._plan_input.demands, self._available.root_owners
-        lines: list[tuple[Order, int, Line]] = []
+        if self._available.is_open_to_all and not root_owners:  # as mostly
+            return [(order, demand, None) for order, demand in wishes]
+        lines: list[tuple[Order, Demand, Line | None]] = []
         for order, demand in wishes:
-            if self._available.is_open_to_all and not (root_owners and demands.has_weak(demand.request, root_owners)):
-                lines.append((order, len(lines), Line(demands, (order, demand))))
+            if self._available.is_open_to_all and not demands.has_weak(demand.request, root_owners):
+                lines.append((order, demand, None))
             else:
-                for one in demands.groups_of(demand.request):
-                    lines.append((one[0], len(lines), Line(demands, one, is_alone=True)))
+                groups = demands.groups_of(demand.request)
+                lines += [(*one, Line(demands, one, is_alone=True)) for one in groups]
+        lines.sort(key=_BY_ORDER)
         return lines
 
     def _reserved(self) -> Iterator[Placement]:
@@ -287,20 +307,21 @@ class _Round:
 
     def _let_go(self, task_id: int) -> None:
         """Nothing needs to be kept for this task: it starts, or may not."""
-        if self.reserving.kept:
-            self.reserving.drop(task_id)
+        if self.reserving.drop(task_id):
             self._available.holds = self.reserving.holds
 
     def _has_to_wait(self, order: Order, demand: Demand) -> None:
         """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
         it."""
-        task = self._plan_input.tasks.get(order.id)
-        if task is None or self._available.is_empty or task.within is not None:
+        task = self._waiting.get(order.id)
+        if task is None or task.within is not None:
             return  # within an allocation nobody passes those who wait longer
         due = due_at(task, self._patience_s)
         if due > self._now:
             self.wake_at = due if self.wake_at is None else min(due, self.wake_at)
-        elif self.reserving.reserve(order, demand.request, self._available.open_to(demand)):
+        elif self.reserving.may_reserve(order) and self.reserving.reserve(
+            order, demand.request, self._available.open_to(demand)
+        ):
             self._available.holds = self.reserving.holds
 
     def _another_may_pass(self, demand: Demand) -> bool:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TypeAlias
 
 import msgspec
@@ -20,6 +22,9 @@ from master.core.tasks.task import QUEUED, Task
 
 FEW = 4
 """So many doublings more than what comes must be there already for it to be put into its place one by one."""
+SMALL = 16
+"""Up to so many are sorted at once rather than one by one."""
+_BY_ORDER = itemgetter(0)
 
 
 class Order(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -55,6 +60,9 @@ class Backlog:
         self._serial = itertools.count()
         self._entries: dict[int, _Entry] = {}
         self._looking: set[Request] = set()
+        self._in_order: list[tuple[Order, Demand]] = []  # the first of each wish, as of the last look
+        self._wish_of: dict[int, Request] = {}  # whose first each of these is, by id
+        self._stirred: set[Request] = set()  # wishes that may have another first by now
         self.apart: frozenset[int] = frozenset()
         """Tasks of which something else is to be said than of others that ask for the same."""
 
@@ -66,12 +74,13 @@ class Backlog:
 
     def add(self, task: Task) -> None:
         """File a task; filing it again (after an edit or a move) replaces the old entry."""
+        self._may_be_first(task.id)
         group, order = self._group_for(task), order_of(task)
         group.fresh.append(order)
         self._entries[task.id] = _Entry(group, order)
 
     def add_alike(self, tasks: Sequence[Task]) -> None:
-        """File tasks of one owner that ask for the same, of one array if of any."""
+        """File new tasks of one owner that ask for the same, of one array if of any."""
         group, orders = self._group_for(tasks[0]), [order_of(task) for task in tasks]
         group.fresh += orders
         self._entries.update((order.id, _Entry(group, order)) for order in orders)
@@ -92,6 +101,7 @@ class Backlog:
             group = wish.groups[asker] = _Group(demand_of(task, self.projects, self.arrays))
         if not group.fresh:
             wish.fresh.append(group)
+            self._stirred.add(request)
         return group
 
     def _asker(self, task: Task) -> _Asker:
@@ -104,6 +114,13 @@ class Backlog:
     def discard(self, task_id: int) -> None:
         """Take a task out; harmless if it is not here."""
         self._entries.pop(task_id, None)
+        self._may_be_first(task_id)
+
+    def _may_be_first(self, task_id: int) -> None:
+        """The entry of this task holds no more: if it was the first of a wish, another is."""
+        request = self._wish_of.get(task_id)
+        if request is not None:
+            self._stirred.add(request)
 
     @property
     def looks(self) -> bool:
@@ -140,25 +157,45 @@ class Backlog:
             same.append(number)
         return found
 
-    def wishes(self) -> Iterator[tuple[Order, Demand]]:
-        """Of those that ask for the same the first one, be they whose they may; wishes that nobody has are dropped."""
-        for request, wish in list(self._wishes.items()):
-            first = self._first_of(wish)
-            if first is None:
+    def wishes(self) -> list[tuple[Order, Demand]]:
+        """Of those that ask for the same the first one, be they whose they may, in the order of the queue. It is looked
+        for only where something came, or where the first has gone; wishes that nobody has are dropped."""
+        stirred = {request: wish for request in self._stirred if (wish := self._wishes.get(request)) is not None}
+        self._stirred.clear()
+        for wish in stirred.values():
+            if wish.first is not None:
+                del self._in_order[bisect_left(self._in_order, wish.first[0], key=_BY_ORDER)]
+                self._wish_of.pop(wish.first[0].id, None)
+        for request, wish in stirred.items():
+            wish.first = self._first_of(wish)
+            if wish.first is None:
                 del self._wishes[request]
                 self._looking.discard(request)
             else:
-                yield first
+                insort(self._in_order, wish.first, key=_BY_ORDER)
+                self._wish_of[wish.first[0].id] = request
+        return list(self._in_order)
 
     def groups_of(self, request: Request) -> Iterator[tuple[Order, Demand]]:
         """The first task of each group that asks for this; groups that ran empty are dropped."""
         wish = self._wishes.get(request)
+        entry_of = self._entries.get
         for asker, group in list(wish.groups.items()) if wish is not None else ():
-            order = self._first(group)
+            heap = group.in_order() if group.fresh else group.heap
+            order = heap[0] if heap else None
+            entry = None if order is None else entry_of(order.id)
+            if entry is None or entry.order is not order:  # else it is the first, as mostly
+                order = self._first(group)
             if order is not None:
                 yield order, group.demand
             elif wish is not None:
                 del wish.groups[asker]
+
+    def first_of(self, demand: Demand) -> Order | None:
+        """The first task of one group."""
+        wish = self._wishes.get(demand.request)
+        group = wish.groups.get(_asker_of(demand)) if wish is not None else None
+        return None if group is None else self._first(group)
 
     def has_weak(self, request: Request, owners: Container[str]) -> bool:
         """Does one of these owners ask for this with a task that does not count as an admin's?"""
@@ -174,15 +211,17 @@ class Backlog:
         """The entries of a group, in order. Nothing may be added while this is walked."""
         wish = self._wishes.get(demand.request)
         group = wish.groups.get(_asker_of(demand)) if wish is not None else None
-        heap = group.in_order() if group is not None else []
-        ahead = [(heap[0], 0)] if heap else []
-        while ahead:
-            order, at = heapq.heappop(ahead)
-            for child in (2 * at + 1, 2 * at + 2):
-                if child < len(heap):
-                    heapq.heappush(ahead, (heap[child], child))
-            if self._is_filed(order):
+        heap, entry_of = group.in_order() if group is not None else [], self._entries.get
+        for order in _sorted(heap) if len(heap) > SMALL else sorted(heap):
+            entry = entry_of(order.id)
+            if entry is not None and entry.order is order:  # as `_is_filed` says: many are walked past
                 yield order
+
+    def discrepancies(self) -> list[str]:
+        """Return where the firsts that are kept differ from those that a look at each wish gives."""
+        found = (self._first_of(wish) for wish in self._wishes.values())
+        due = sorted((first for first in found if first is not None), key=_BY_ORDER)
+        return [] if due == self.wishes() else ["the first tasks of the wishes are not those that are kept"]
 
     def _first(self, group: _Group) -> Order | None:
         heap = group.in_order()
@@ -223,6 +262,17 @@ class Backlog:
         return entry is not None and entry.order is order
 
 
+def _sorted(heap: list[Order]) -> Iterator[Order]:
+    """Yield what is in a heap in order, and look at no more of it than that takes."""
+    ahead = [(heap[0], 0)]
+    while ahead:
+        order, at = heapq.heappop(ahead)
+        for child in (2 * at + 1, 2 * at + 2):
+            if child < len(heap):
+                heapq.heappush(ahead, (heap[child], child))
+        yield order
+
+
 class _Entry(msgspec.Struct, gc=False):
     """Where a task is filed. As a tuple it would have twice the size, for each of a hundred thousand."""
 
@@ -244,12 +294,13 @@ def _asker_of(demand: Demand) -> _Asker:
 
 class _Wish:
     """The groups that ask for the same, by who asks; `heads`: a heap of their firsts; `fresh`: groups to which
-    something came since somebody looked."""
+    something came since somebody looked; `first`: the first of all, as of the last look."""
 
-    __slots__ = ("fresh", "groups", "heads")
+    __slots__ = ("first", "fresh", "groups", "heads")
 
     def __init__(self) -> None:
         self.groups: dict[_Asker, _Group] = {}
+        self.first: tuple[Order, Demand] | None = None
         self.heads: list[tuple[Order, int, _Group]] = []
         self.fresh: list[_Group] = []
 

@@ -30,10 +30,11 @@ class Line:
     def advance(self) -> None:
         """The first has been dealt with; the next one of its group takes its place."""
         groups, demand = self._heads(), self.demand
-        if demand not in self._behind:
-            self._behind[demand] = self._backlog.following(demand)
-            next(self._behind[demand])
-        following = next(self._behind[demand], None)
+        behind = self._behind.get(demand)
+        if behind is None:
+            behind = self._behind[demand] = self._backlog.following(demand)
+            next(behind)
+        following = next(behind, None)
         if following is None:
             heapq.heappop(groups)
         else:
@@ -52,7 +53,12 @@ class Line:
         if not but:  # as for nearly all
             self.first, self._groups = None, []
             return
-        self._groups = [one for one in self._heads() if one[0] is not self.first and one[1] in but]
+        if self._groups is None:
+            firsts = ((self._backlog.first_of(demand), demand) for demand in dict.fromkeys(but))
+            groups = [(order, demand) for order, demand in firsts if order is not None]
+        else:
+            groups = [one for one in self._groups if one[1] in but]
+        self._groups = [one for one in groups if one[0] is not self.first]
         heapq.heapify(self._groups)
         self._look()
 

@@ -176,6 +176,7 @@ class Waiting:
         ready = [task for task in free if task.id not in self.later]
         missing = [task for task in ready if task.id not in self.backlog]
         found = [f"task {task.id} could start and is not in the backlog" for task in missing]
+        found += self.backlog.discrepancies()
         found += [
             f"task {task.id} is in the backlog with another wish than it has"
             for task in ready

@@ -94,3 +94,17 @@ def test_tasks_of_one_demand_are_found_together_those_that_wait_for_more_than_ro
     assert list(core.backlog.alike(core.tasks.values()).values()) == [[2, 5], [3, 4], [6], [7]]
     assert core.backlog.alike([core.tasks[1]]) == {}
     assert core.backlog.alike(core.tasks[number] for number in (4, 6)) == {demand_of(core.tasks[3]): [4], 6: [6]}
+
+
+def test_the_first_of_a_wish_is_looked_for_again_where_something_came_or_went_and_nowhere_else() -> None:
+    def cost_of_next(wishes: int) -> int:
+        backlog = Backlog()
+        for number in range(1, 2 * wishes + 1):
+            backlog.add(Task(id=number, command="true", owner="ann", gpus=1 + number % wishes))
+        assert [order.id for order, _ in backlog.wishes()] == list(range(1, wishes + 1))
+        backlog.discard(1)
+        calls = calls_of(backlog.wishes)
+        assert [order.id for order, _ in backlog.wishes()] == list(range(2, wishes + 2))
+        return calls
+
+    assert cost_of_next(100) == cost_of_next(10)
