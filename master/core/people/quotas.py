@@ -122,8 +122,10 @@ class Ledger:
 
     def within(self, demand: Demand) -> Demand:
         """The demand with no more GPUs than may be had, where it asks for some up to a number."""
+        if self._quotas is None or demand.over_quota:
+            return demand
         most = most_of(demand.request)
-        if self._quotas is None or demand.over_quota or most <= gpus_of(demand.request):
+        if most <= gpus_of(demand.request):
             return demand
         room = min((account.up_to(demand) for account in self.of(payer_of(demand))), default=most)
         return (

@@ -35,15 +35,17 @@ class Taken(NamedTuple):
 
 class Kind:
     """`what`: what there is to find on each of these nodes; `free`: the same, to be asked, never changed; `places`:
-    where they stand in the registry, in order; `bit`: its own in the sets of `Candidates`."""
+    where they stand in the registry, in order; `bit`: its own in the sets of `Candidates`; `is_for_all`: they take
+    everybody's tasks."""
 
-    __slots__ = ("_after", "_fitting", "access", "bit", "free", "places", "takes", "what")
+    __slots__ = ("_after", "_fitting", "access", "bit", "free", "is_for_all", "places", "takes", "what")
 
     def __init__(self, what: Hashable, free: FreeNode, access: Access, bit: int) -> None:
         self.what = what
         self.free = free
         self.access = access
         self.takes = access.takes
+        self.is_for_all = access.is_for_all and access.root_owner is None
         self.bit = bit
         self.places: list[int] = []
         self._after: dict[tuple[Request, frozenset[int]], Taken] = {}

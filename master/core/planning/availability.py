@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from master.core.nodes.inventory import Inventory, obstacle
 from master.core.nodes.node import Node
@@ -20,6 +20,8 @@ from master.core.planning.free_nodes import FreeNodes
 from master.core.tasks.attempt import Allocation
 from master.core.tasks.request import Demand, Request
 
+_Same: TypeAlias = tuple[int, Hashable]
+"""The bit of a kind of nodes, and what is kept on some of them."""
 Passes = Callable[[int, Hold], bool]
 """May a task, by its id, have what is kept for another?"""
 
@@ -42,8 +44,8 @@ class Availability:
         self._within: dict[int, dict[str, Free]] = {}
         self._holds: Mapping[str, Hold] = NO_HOLDS
         self._beside: dict[int, Hold] = {}
-        self._piles: dict[Hashable, _Pile] = {}  # nodes where something is kept, those together that are alike
-        self._pile_of: dict[int, Hashable] = {}
+        self._piles: dict[_Same, _Pile] = {}  # nodes where something is kept, those together that are alike
+        self._pile_of: dict[int, _Same] = {}
         self._in_the_way: dict[object, list[Hold]] = {}  # these two until something is taken, or what is kept changes
         self._refused: set[object] = set()
 
@@ -222,12 +224,15 @@ class Availability:
         among = free.places_of(node.name for node in self.open_to(demand)) if request.avoid else None
         without = {*self._beside, *free.places_of(request.exclude)} if request.exclude else self._beside
         found = free.best(demand, without, among)
-        worst = found[-1] if len(found) >= request.nodes else None  # what is no better is not looked at more closely
+        alone = len(found)
+        worst = found[-1] if alone >= request.nodes else None  # what is no better is not looked at more closely
         for rating, pile in self._held_for(request):
             if (worst is None or (rating, pile.places[0]) < worst) and self._fits_beside(pile, request, task_id):
                 able = (place for place in pile.places if self._may_take(demand, place))
                 found += [(rating, place) for place in islice(able, request.nodes)]
-        return [place for _, place in sorted(found)[: request.nodes]]
+        if len(found) > alone:
+            found.sort()
+        return [place for _, place in found[: request.nodes]]
 
     def _best_of_named(self, demand: Demand, task_id: int) -> list[int]:
         """The same where the nodes are named: of equals the one that was named first. If all are wanted they are in
@@ -260,8 +265,7 @@ class Availability:
         ratings = self.free.ratings(request) if self._beside else {}
         if not ratings:
             return []
-        piles = self._piles.values()
-        return [(rating, pile) for pile in piles if (rating := ratings.get(pile.kind.bit)) is not None]
+        return [(ratings[same[0]], pile) for same, pile in self._piles.items() if same[0] in ratings]
 
     def _file(self, place: int) -> None:
         """Put a node where something is kept among those that are alike."""
@@ -272,7 +276,7 @@ class Availability:
             if pile.places:
                 self._piles[before] = pile._replace(hold=self._beside[pile.places[0]])
         pile = self._pile_with(place)
-        same = (pile.kind.bit, pile.hold.task, pile.hold.until, pile.hold.gpus, tuple(pile.hold.spare.items()))
+        same = (pile.kind.bit, (pile.hold.task, pile.hold.until, pile.hold.gpus, *pile.hold.spare.items()))
         if same in self._piles:
             insort(self._piles[same].places, place)
         else:

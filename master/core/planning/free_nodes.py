@@ -48,6 +48,7 @@ class FreeNodes:
         self._place_of = {name: at for at, name in enumerate(self._names)}
         self._kind_at: list[Kind | None] = [None] * len(self._names)
         self._kinds: dict[Hashable, Kind] = {}
+        self._guarded: list[Kind] = []  # the kinds that are not for all
         self._by_bit: dict[int, Kind] = {}
         self._spare_bits: list[int] = []
         self._cards: dict[Hashable, Cards] = {}
@@ -83,13 +84,13 @@ class FreeNodes:
     @property
     def is_open_to_all(self) -> bool:
         """Does each node take everybody's tasks, but for those of the `root_owners` that are no admin's?"""
-        return not any(kind.places and not kind.access.is_for_all for kind in self._kinds.values())
+        return not any(kind.places and not kind.access.is_for_all for kind in self._guarded)
 
     @property
     def root_owners(self) -> frozenset[str]:
         """Return the owners whose tasks run as root on some node."""
         return frozenset(
-            owner for kind in self._kinds.values() if kind.places and (owner := kind.access.root_owner) is not None
+            owner for kind in self._guarded if kind.places and (owner := kind.access.root_owner) is not None
         )
 
     def by_name(self) -> Mapping[str, FreeNode]:
@@ -158,6 +159,8 @@ class FreeNodes:
     def fits_on_some(self, request: Request) -> bool:
         """Is there room for one part of it on any node?"""
         candidates = self._candidates.get(request) or self._candidates_for(request)
+        if candidates.whole and not self.live & self._with_whole[candidates.whole]:
+            return False  # as mostly in a full cluster
         live = self._live_for(candidates)
         return live != 0 and (live & candidates.able != 0 or candidates.look(live, self._by_bit) != 0)
 
@@ -170,10 +173,13 @@ class FreeNodes:
             return found
         worst = None  # the rating of the last, where there are enough
         for rating, _, kind in candidates.the_best_first:
+            if not kind.places:
+                continue
             if worst is not None and rating != worst:
                 break
-            if kind.places and kind.takes(demand.owner, by_admin=demand.by_admin):
-                found += [(rating, place) for place in kind.first(count, without, among)]
+            if kind.is_for_all or kind.takes(demand.owner, by_admin=demand.by_admin):
+                for place in kind.first(count, without, among):
+                    found.append((rating, place))  # noqa: PERF401 (mostly it is one)
                 if len(found) >= count:
                     worst = rating
         found.sort()
@@ -225,6 +231,8 @@ class FreeNodes:
             bit = self._spare_bits.pop() if self._spare_bits else 1 << len(self._by_bit)
             self._share_pieces(free)
             kind = self._kinds[what] = self._by_bit[bit] = Kind(what, free, access, bit)
+            if not kind.is_for_all:
+                self._guarded.append(kind)
             for amount in range(free.counts[GPUS.name] + 1):
                 self._with_whole[amount] |= bit
             for models in self._of_models:
@@ -263,6 +271,7 @@ class FreeNodes:
                 gone |= kind.bit
                 self._spare_bits.append(kind.bit)
                 del self._kinds[what], self._by_bit[kind.bit]
+        self._guarded = [kind for kind in self._guarded if kind.places]
         pieces = [cards for kind in self._kinds.values() for cards in kind.free.pieces.values()]
         self._cards = {cards.what_matters(): cards for cards in pieces}
         for amount in self._with_whole:
