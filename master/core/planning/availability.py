@@ -44,7 +44,8 @@ class Availability:
         self._within: dict[int, dict[str, Free]] = {}
         self._holds: Mapping[str, Hold] = NO_HOLDS
         self._beside: dict[int, Hold] = {}
-        self._piles: dict[_Same, _Pile] = {}  # nodes where something is kept, those together that are alike
+        # The nodes where something is kept, those together that are alike, by the bit of their kind.
+        self._piles: dict[int, dict[Hashable, _Pile]] = {}
         self._pile_of: dict[int, _Same] = {}
         self._in_the_way: dict[object, list[Hold]] = {}  # these two until something is taken, or what is kept changes
         self._refused: set[object] = set()
@@ -265,23 +266,29 @@ class Availability:
         ratings = self.free.ratings(request) if self._beside else {}
         if not ratings:
             return []
-        return [(ratings[same[0]], pile) for same, pile in self._piles.items() if same[0] in ratings]
+        bits = ratings.keys() & self._piles.keys()
+        return [(ratings[bit], pile) for bit in bits for pile in self._piles[bit].values()]
 
     def _file(self, place: int) -> None:
         """Put a node where something is kept among those that are alike."""
         before = self._pile_of.pop(place, None)
         if before is not None:
-            pile = self._piles.pop(before)
+            bit, kept = before
+            pile = self._piles[bit].pop(kept)
             pile.places.remove(place)
             if pile.places:
-                self._piles[before] = pile._replace(hold=self._beside[pile.places[0]])
+                self._piles[bit][kept] = pile._replace(hold=self._beside[pile.places[0]])
+            elif not self._piles[bit]:
+                del self._piles[bit]
         pile = self._pile_with(place)
-        same = (pile.kind.bit, (pile.hold.task, pile.hold.until, pile.hold.gpus, *pile.hold.spare.items()))
-        if same in self._piles:
-            insort(self._piles[same].places, place)
+        bit, hold = pile.kind.bit, pile.hold
+        kept = (hold.task, hold.until, hold.gpus, *hold.spare.items())
+        alike = self._piles.setdefault(bit, {})
+        if kept in alike:
+            insort(alike[kept].places, place)
         else:
-            self._piles[same] = pile
-        self._pile_of[place] = same
+            alike[kept] = pile
+        self._pile_of[place] = bit, kept
 
     def _pile_with(self, place: int) -> _Pile:
         return _Pile(self.free.kind_at(place), self._beside[place], [place])
@@ -302,9 +309,11 @@ class Availability:
 
     def _take(self, place: int, request: Request, task_id: int) -> Allocation:
         hold, name = self._beside.get(place), self.free.name_at(place)
-        beside = None if hold is None or self.passes(task_id, hold) else hold
-        gpus, mib, _ = self.free.take(place, request.on(name), beside)
-        if hold is not None:
+        on_it = request.on(name) if request.gpus_on else request
+        if hold is None:
+            gpus, mib, _ = self.free.take(place, on_it)
+        else:
+            gpus, mib, _ = self.free.take(place, on_it, None if self.passes(task_id, hold) else hold)
             self._file(place)
         return Allocation(name, list(gpus), mib)
 

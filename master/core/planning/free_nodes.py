@@ -178,6 +178,10 @@ class FreeNodes:
             if worst is not None and rating != worst:
                 break
             if kind.is_for_all or kind.takes(demand.owner, by_admin=demand.by_admin):
+                if count == 1 and among is None and (first := kind.places[0]) not in without:
+                    found.append((rating, first))
+                    worst = rating
+                    continue
                 for place in kind.first(count, without, among):
                     found.append((rating, place))  # noqa: PERF401 (mostly it is one)
                 if len(found) >= count:
@@ -189,7 +193,7 @@ class FreeNodes:
 
     def take(self, place: int, request: Request, beside: Kept | None = None) -> Taken:
         """Give a task what it asks for there, where it fits; `beside` what is kept for another."""
-        kind = self.kind_at(place)
+        kind = self._kind_at[place] or self.kind_at(place)
         taken = kind.after(request, beside)
         if taken is None:
             taken = self._after(kind, request.needs, beside)

@@ -176,20 +176,22 @@ class Backlog:
                 self._wish_of[wish.first[0].id] = request
         return list(self._in_order)
 
-    def groups_of(self, request: Request) -> Iterator[tuple[Order, Demand]]:
+    def groups_of(self, request: Request) -> list[tuple[Order, Demand]]:
         """The first task of each group that asks for this; groups that ran empty are dropped."""
-        wish = self._wishes.get(request)
-        entry_of = self._entries.get
-        for asker, group in list(wish.groups.items()) if wish is not None else ():
+        wish, entry_of, found = self._wishes.get(request), self._entries.get, list[tuple[Order, Demand]]()
+        if wish is None:
+            return found
+        for asker, group in list(wish.groups.items()):
             heap = group.in_order() if group.fresh else group.heap
             order = heap[0] if heap else None
             entry = None if order is None else entry_of(order.id)
             if entry is None or entry.order is not order:  # else it is the first, as mostly
                 order = self._first(group)
-            if order is not None:
-                yield order, group.demand
-            elif wish is not None:
+            if order is None:
                 del wish.groups[asker]
+            else:
+                found.append((order, group.demand))
+        return found
 
     def first_of(self, demand: Demand) -> Order | None:
         """The first task of one group."""
@@ -211,7 +213,12 @@ class Backlog:
         """The entries of a group, in order. Nothing may be added while this is walked."""
         wish = self._wishes.get(demand.request)
         group = wish.groups.get(_asker_of(demand)) if wish is not None else None
-        heap, entry_of = group.in_order() if group is not None else [], self._entries.get
+        if group is None:
+            return
+        heap, entry_of = group.in_order() if group.fresh else group.heap, self._entries.get
+        if len(heap) == 1 and self._is_filed(heap[0]):  # as for many
+            yield heap[0]
+            return
         for order in _sorted(heap) if len(heap) > SMALL else sorted(heap):
             entry = entry_of(order.id)
             if entry is not None and entry.order is order:  # as `_is_filed` says: many are walked past

@@ -65,7 +65,7 @@ class Line:
     def _heads(self) -> list[tuple[Order, Demand]]:
         """The first of each group, as a heap."""
         if self._groups is None:
-            self._groups = list(self._backlog.groups_of(self.demand.request))
+            self._groups = self._backlog.groups_of(self.demand.request)
             heapq.heapify(self._groups)
         return self._groups
 
