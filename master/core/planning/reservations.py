@@ -152,7 +152,7 @@ class Reserving:
         kept = self._kept
         if len(kept) < self._most or order.id in kept:
             return True
-        return self._lowest is not None and self._lowest > order.rank
+        return self._lowest is not None and self._lowest > (order.unforced, order.not_urgent, order.below)  # its rank
 
     def reserve(self, order: Order, request: Request, nodes: Iterable[Node]) -> bool:
         """Keep room for a task on those of these nodes that are free for it soonest; whether there was. Of more than

@@ -222,7 +222,11 @@ class _Round:
             elif available.fits_nowhere(demand.request):
                 self._has_to_wait(order, demand)
                 left -= 1
-                line = self._closed(line, order, demand)
+                kept = self._kept_for(demand.request)
+                if line is None and not kept:  # as mostly: nobody behind it is looked at
+                    continue
+                line = line or self._line(order, demand)
+                line.close(but=kept)
             elif (parts := available.place(ledger.within(demand), order.id)) is not None:
                 self._let_go(order.id)
                 ledger.take(demand, parts)
@@ -236,22 +240,14 @@ class _Round:
                     line.advance()
                 else:  # whoever asks for the same, there is no room for it
                     left -= 1
-                    line = self._closed(line, order, demand)
-            if line is not None and line.first is not None:
+                    line = line or self._line(order, demand)
+                    line.close(but=self._kept_for(demand.request))
+            if line.first is not None:
                 insort(lines, (line.first, line.demand, line), at, key=_BY_ORDER)
         yield from self._reserved()
 
     def _line(self, order: Order, demand: Demand) -> Line:
         return Line(self._plan_input.demands, (order, demand))
-
-    def _closed(self, line: Line | None, order: Order, demand: Demand) -> Line | None:
-        """There is no room for those of a line. Mostly nobody behind the first is looked at, and none is made."""
-        kept = self._kept_for(demand.request)
-        if line is None and not kept:
-            return None
-        line = line or self._line(order, demand)
-        line.close(but=kept)
-        return line
 
     def _lines(self, wishes: list[tuple[Order, Demand]]) -> list[tuple[Order, Demand, Line | None]]:
         """One for each wish, in order; where somebody may go where others may not, for each who has it. A line is made
