@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from master.core.tasks.task import ENDED
 from master.durable import failpoint
 from master.durable.disk import SyncFailedError
+from master.durable.portions import portions
 from wire.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -125,9 +126,7 @@ class Compacting:
         """Move finished tasks beyond `keep_history` to the history, some in each turn of the loop: a user may have
         cancelled fifty thousand."""
         core = self._core
-        surplus = core.oldest_ended(core.settings.scheduler.keep_history)
-        for begin in range(0, len(surplus), ARCHIVED_AT_ONCE):
-            part = surplus[begin : begin + ARCHIVED_AT_ONCE]
+        for part in portions(core.oldest_ended(core.settings.scheduler.keep_history), ARCHIVED_AT_ONCE):
             # Skip tasks that were retried or removed since the turn before.
             ended = [task for task in part if task.state in ENDED and core.tasks.get(task.id) is task]
             if ended:

@@ -15,6 +15,7 @@ from master.durable import failpoint, outbox, published
 from master.durable import queue_files as snapshot
 from master.durable.disk import Disk, SyncFailedError, write_all
 from master.durable.journal import REFUSED
+from master.durable.portions import portions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -111,8 +112,8 @@ class Compaction:
         for name in (*snapshot.QUEUES, published.SUMS):
             self._draft(name)
         yield None
-        for first in range(0, len(tasks), TASKS_A_SLICE):
-            for name, lines in snapshot.encode_tasks(tasks[first : first + TASKS_A_SLICE]).items():
+        for part in portions(tasks, TASKS_A_SLICE):
+            for name, lines in snapshot.encode_tasks(part).items():
                 if lines:
                     self._write_queue(name, separator[name] + b",\n".join(lines.values()), len(lines))
                     self._write(published.SUMS, published.sum_lines(name, lines.keys(), lines.values()))
