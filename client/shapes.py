@@ -578,7 +578,8 @@ class Removed(TypedDict):
 class Who(TypedDict):
     """The caller; `user` is None without a log-in. `scopes`: permissions, `via`: the kind of log-in; `until`: seconds
     since the epoch, None: no end. `is_shared`: whether users were ever added. `quotas`: the bounds of the caller's
-    tasks, and their use. `barred`: why a known user cannot log in; `user` is None then."""
+    tasks, and their use. `barred`: why a known user cannot log in; `user` is None then. `share`: of the
+    caller's tasks in the queue; None without a user."""
 
     user: str | None
     display: str
@@ -590,6 +591,7 @@ class Who(TypedDict):
     is_shared: bool
     quotas: list[Account]
     barred: str | None
+    share: Share | None
 
 
 class LoggedIn(TypedDict):
@@ -782,6 +784,16 @@ class Account(TypedDict):
     name: str
     quota: Quota
     use: Use
+
+
+class Share(TypedDict):
+    """The share of a user's tasks in the queue: how many wait, and how many may; the bytes of the large ones, over
+    4 KiB, that have not ended, and how many they may come to."""
+
+    waiting: int
+    most_waiting: int
+    bytes: int
+    most_bytes: int
 
 
 class Project(TypedDict):

@@ -700,6 +700,13 @@ export interface SettingRange {
   none: boolean;
 }
 
+export interface Share {
+  waiting: number;
+  most_waiting: number;
+  bytes: number;
+  most_bytes: number;
+}
+
 export interface Snapshot {
   of: string;
   digest: string;
@@ -1106,6 +1113,7 @@ export interface Who {
   is_shared: boolean;
   quotas: (Account)[];
   barred: string | null;
+  share: Share | null;
 }
 
 export interface Why {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.text.quantities import counted, moment
+from client.text.quantities import counted, moment, size_text
 from client.text.table import render
 from wire.harmless import harmless
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from client.shapes import Account, Group, Link, Project, Quota, Token, Use, User, Who
+    from client.shapes import Account, Group, Link, Project, Quota, Share, Token, Use, User, Who
 
 _WAYS = {
     "owner": "this machine says so: no log-in is needed",
@@ -36,7 +36,20 @@ def who_lines(who: Who) -> list[str]:
     if who["groups"]:
         lines.append(f"groups  {', '.join(map(harmless, who['groups']))}")
     lines.append(f"may     {', '.join(who['scopes']) or 'nothing'}")
-    return lines + [f"quota   {_account(one)}" for one in who.get("quotas", ())]
+    lines += [f"quota   {_account(one)}" for one in who.get("quotas", ())]
+    return lines + [f"queue   {words}" for words in _near(who.get("share"))]  # an earlier master does not say
+
+
+def _near(share: Share | None) -> list[str]:
+    """Return lines about the user's share of the queue, where half of it or more is taken."""
+    if share is None:
+        return []
+    found = []
+    if 2 * share["waiting"] >= share["most_waiting"]:
+        found.append(f"{share['waiting']:,} tasks wait, and {share['most_waiting']:,} may")
+    if 2 * share["bytes"] >= share["most_bytes"]:
+        found.append(f"large tasks hold {size_text(share['bytes'])}, and may hold {size_text(share['most_bytes'])}")
+    return found
 
 
 def quota_text(quota: Quota) -> str:

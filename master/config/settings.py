@@ -127,12 +127,34 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_history: Annotated[
         int, _is("number", "so many ended tasks are kept at hand; older ones move to the monthly files")
     ] = 10_000
+    keep_history_bytes: Annotated[
+        int, _is("bytes", "so many bytes may the large ones (over 4 KiB) of those come to; older ones move, too")
+    ] = 256 << 20
 
 
 class Caps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The part of the section `limits` that can change while the master runs."""
 
     waiting_tasks: Annotated[int, _is("number", "so many tasks may wait, of all people together", least=1)] = 200_000
+    task_bytes: Annotated[
+        int,
+        _is(
+            "bytes",
+            "so many bytes may the commands, variables and lists of all large tasks (over 4 KiB) come to that have "
+            "not ended",
+            least=1 << 20,
+        ),
+    ] = 1 << 30
+    user_share: Annotated[
+        float,
+        _is(
+            "share",
+            "once there are users, the tasks of one may take so much of what those of others leave of "
+            "limits.waiting_tasks and limits.task_bytes",
+            least=0.01,
+            most=1,
+        ),
+    ] = 0.5
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from master.core.attempts.dispatch import Dispatch
 from master.core.nodes.inventory import request_of
 from master.core.nodes.nodes import Nodes
 from master.core.people.quotas import Quotas
+from master.core.people.shares import Shares
 from master.core.planning.allocations import Allocations
 from master.core.planning.learned import Learned
 from master.core.tasks.arrays import Array, Arrays
@@ -28,8 +29,7 @@ from master.core.tasks.task import ENDED, HELD, QUEUED, WAITING, Task, TaskState
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import Event
 from master.core.tasks.waiting import Waiting
-from master.core.tuning import Tuning
-from wire.errors import ImpossibleError, LimitError
+from wire.errors import ImpossibleError
 from wire.message import Message
 
 NO_PAST: Mapping[int, TaskState] = MappingProxyType({})
@@ -53,8 +53,8 @@ class ClientEvents:
         arrays: Arrays,
         allocations: Allocations,
         quotas: Quotas,
+        shares: Shares,
         learned: Learned,
-        tuning: Tuning,
     ) -> None:
         self._task_table = task_table
         self._dependencies = dependencies
@@ -64,8 +64,8 @@ class ClientEvents:
         self._arrays = arrays
         self._allocations = allocations
         self._quotas = quotas
+        self._shares = shares
         self._learned = learned
-        self._tuning = tuning
         self._values = SharedValues()
 
     def submit(
@@ -74,7 +74,7 @@ class ClientEvents:
         """File new tasks: all of them or, with an error, none. Ids are given here. `past`: how predecessors ended that
         were moved to the monthly files. `waits`: with more GPUs than any node has they wait for a node that has so
         many, and are not refused."""
-        self._check_limit(len(drafts))
+        sizes = self._shares.check(drafts)
         checked = None
         for draft in drafts:
             wish = (demand_of(draft), draft.after) if len(drafts) > 1 else None  # which costs as much as to check one
@@ -84,7 +84,7 @@ class ClientEvents:
                     self._dependencies.check(draft, past)
                 checked = wish
         self._values.share(drafts)
-        self._file(drafts, now)
+        self._file(drafts, now, sizes)
         return drafts
 
     def submit_many(
@@ -96,13 +96,13 @@ class ClientEvents:
         past: Mapping[int, TaskState] = NO_PAST,
     ) -> list[Task]:
         """File one task per command, all else as in `draft`."""
-        self._check_limit(len(commands))
+        self._shares.check_count(draft.owner, len(commands))
         self._check_possible(draft)
         self._dependencies.check(draft, past)
         drafts = []
         for number, command in enumerate(commands, self._task_table.next_id):
             drafts.append(replace(draft, command=command, log_path=log_path(number)))
-        self._file(drafts, now, alike=True)
+        self._file(drafts, now, self._shares.check(drafts, alike=True), alike=True)
         return drafts
 
     def submit_array(
@@ -116,13 +116,13 @@ class ClientEvents:
     ) -> list[Task]:
         """File the tasks of an array, which ask for the same, and each of which has its place (`array`) with the id
         that is next. At most `cap` of them run at once; after `max_fails` failures the rest is held."""
-        self._check_limit(len(drafts))
+        sizes = self._shares.check(drafts, alike=True)
         self._check_possible(drafts[0])
         self._dependencies.check(drafts[0], past)
         indices = [draft.array.index for draft in drafts if draft.array is not None]
         array = Array(self._task_table.next_id, len(drafts), cap, max_fails, least=min(indices), greatest=max(indices))
         self._arrays.begin(array)
-        self._file(drafts, now, alike=True)
+        self._file(drafts, now, sizes, alike=True)
         return drafts
 
     def edit(
@@ -143,6 +143,10 @@ class ClientEvents:
         after_changed = edited.after != task.after
         if after_changed:
             self._dependencies.check(edited, past)
+        if again:
+            self._shares.check([edited])
+        else:
+            self._shares.check_growth(task, edited)
         begin_changed = edited.begin_at != task.begin_at
         for name in Wish.__struct_fields__:
             setattr(task, name, getattr(edited, name))
@@ -175,6 +179,7 @@ class ClientEvents:
         one that is new. `by_admin`: an admin with the scope `admin` wants that. `waits`: as for `submit`."""
         task = self._task_table.admit(Event.RETRY, task_id)
         self._check_possible(task, waits=waits)
+        self._shares.check([task])
         task.by_admin = task.by_admin and by_admin
         self._learned.fill_in(task)
         self._queue_again(task, last=last)
@@ -251,14 +256,9 @@ class ClientEvents:
         if self._quotas.has_any:
             self._quotas.check_possible(demand_of(task))
 
-    def _check_limit(self, more: int) -> None:
-        waiting = self._task_table.counts[WAITING] + self._task_table.counts[HELD]
-        most = self._tuning.settings.limits.waiting_tasks
-        if waiting + more > most:
-            raise LimitError(Message("queue_full", waiting=waiting, most=most))
-
-    def _file(self, drafts: list[Task], now: float, *, alike: bool = False) -> None:
-        """`alike`: they differ in command, name, log and place in an array alone, so they wait for the same."""
+    def _file(self, drafts: list[Task], now: float, sizes: list[int] | None, *, alike: bool = False) -> None:
+        """`sizes`: as `Shares.check` told them. `alike`: they differ in command, name, log and place in an array alone,
+        so they wait for the same."""
         unmet = self._dependencies.unmet(drafts[0]) if alike and drafts[0].after else []
         for draft in drafts:
             if draft.after:
@@ -268,6 +268,7 @@ class ClientEvents:
             if draft.share:
                 self._learned.fill_in(draft)
         self._task_table.file(drafts, now, alike=alike)
+        self._shares.filed(drafts, sizes)
         for draft in drafts:
             if draft.waits_for:
                 self._dependencies.link(draft)

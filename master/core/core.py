@@ -41,6 +41,7 @@ from master.core.people.owned import OwnTasks
 from master.core.people.owners import Owners
 from master.core.people.quotas import Quotas
 from master.core.people.rights_end import RightsEnd
+from master.core.people.shares import Shares
 from master.core.people.task_access import TaskAccess
 from master.core.planning.allocation_size import AllocationSize
 from master.core.planning.allocations import Allocations
@@ -81,11 +82,15 @@ class Core:
     plan = operation(Dispatch.plan)
     carry_out = operation(Dispatch.carry_out)
     woken = operation(Dispatch.woken)
+    large_ended = operation(Shares.large_ended)
     recall = operation(ClientEvents.recall)
     drop_archived = operation(ClientEvents.drop_archived)
     remember_answer = operation(KeptResults.remember)
 
     # Requests of clients about tasks.
+    check_room = operation(Shares.check)
+    check_count = operation(Shares.check_count)
+    share_of = operation(Shares.of)
     submit = operation(ClientEvents.submit)
     submit_many = operation(ClientEvents.submit_many)
     edit = operation(ClientEvents.edit)
@@ -272,6 +277,7 @@ class Core:
         self.arrays.load(pieces)
         parts.answers.given.update(answered)
         parts.task_table.load(tasks, next_id)
+        parts.shares.load(tasks.values())
         parts.identities.load(pieces, self.inventory.nodes)
         self.arrays.count(tasks.values())
         parts.unstarted_tasks.load(tasks.values())
@@ -327,7 +333,7 @@ class Core:
         parts = self._parts
         checked = (
             parts.task_table, parts.nodes, parts.dispatch, parts.arrays, parts.allocations, parts.quotas, parts.waiting,
-            parts.dependencies, parts.unstarted_tasks, parts.own_tasks,
+            parts.dependencies, parts.unstarted_tasks, parts.own_tasks, parts.shares,
         )  # fmt: skip
         found = [told for part in checked for told in part.discrepancies()]
         if found:

@@ -37,6 +37,7 @@ from master.core.people.people import People
 from master.core.people.projects import Projects
 from master.core.people.quotas import Quotas
 from master.core.people.rights_end import RightsEnd
+from master.core.people.shares import Shares
 from master.core.people.task_access import TaskAccess
 from master.core.planning.allocation_size import AllocationSize
 from master.core.planning.allocations import Allocations
@@ -80,7 +81,8 @@ class Parts:
         self.own_account = OwnAccountNodes(self.people, pending)
         self.own_tasks = OwnTasks(task_table.tasks)
         self.barred = BarredOwners(task_table, self.people, self.own_tasks)
-        self.owners = Owners(task_table, self.people, self.own_tasks, self.barred)
+        self.shares = Shares(task_table, self.people, self.tuning)
+        self.owners = Owners(task_table, self.people, self.own_tasks, self.barred, self.shares)
         self.projects = Projects(pending)
         self.idle = IdleTasks(task_table, self.tuning, pending)
         self.quotas = Quotas(
@@ -163,7 +165,7 @@ class Parts:
             allocations=self.allocations,
             learned=self.learned,
             quotas=self.quotas,
-            tuning=self.tuning,
+            shares=self.shares,
         )
         self.allocation_size = AllocationSize(task_table, self.allocations, self.pending, dispatch.look_around)
         self.task_access = TaskAccess(dispatch, self.people)
@@ -177,8 +179,8 @@ class Parts:
         """The listeners of the task table, in the order in which they are notified: the last two move other tasks as
         well, each in ways that do not concern the other."""
         for listener in (
-            self.nodes, self.dispatch, self.pausing, self.quotas, self.task_access, self.waiting, self.learned,
-            self.allocations, self.dispatch.elastic, self.unstarted_tasks, self.outgrown, self.strays, self.idle,
-            self.unproven_attempts, self.own_tasks, self.barred, self.dependencies, self.arrays,
+            self.shares, self.nodes, self.dispatch, self.pausing, self.quotas, self.task_access, self.waiting,
+            self.learned, self.allocations, self.dispatch.elastic, self.unstarted_tasks, self.outgrown, self.strays,
+            self.idle, self.unproven_attempts, self.own_tasks, self.barred, self.dependencies, self.arrays,
         ):  # fmt: skip
             self.task_table.listen(listener)

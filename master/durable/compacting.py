@@ -21,6 +21,7 @@ from wire.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
     from master.core.core import Core
+    from master.core.tasks.task import Task
     from master.durable.store import Store
 
 log = logging.getLogger("muster.engine")
@@ -123,10 +124,15 @@ class Compacting:
         self.not_before = time.monotonic() + pause
 
     async def _archive(self) -> None:
-        """Move finished tasks beyond `keep_history` to the history, some in each turn of the loop: a user may have
-        cancelled fifty thousand."""
+        """Move finished tasks beyond `keep_history` to the history, and large ones beyond `keep_history_bytes`, some in
+        each turn of the loop: a user may have cancelled fifty thousand."""
+        core, settings = self._core, self._core.settings.scheduler
+        await self._move(core.oldest_ended(settings.keep_history))
+        await self._move(core.large_ended(settings.keep_history_bytes))
+
+    async def _move(self, surplus: list[Task]) -> None:
         core = self._core
-        for part in portions(core.oldest_ended(core.settings.scheduler.keep_history), ARCHIVED_AT_ONCE):
+        for part in portions(surplus, ARCHIVED_AT_ONCE):
             # Skip tasks that were retried or removed since the turn before.
             ended = [task for task in part if task.state in ENDED and core.tasks.get(task.id) is task]
             if ended:

@@ -105,6 +105,7 @@ def _judged(context: Context, params: SubmitArray) -> tuple[Task, list[int], int
     check_wish(context, draft)
     check_project(context, draft)
     _check_size(draft, params, len(indices))
+    context.core.check_count(draft.owner, len(indices))  # before they are made, and again when they are filed
     return draft, indices, cap
 
 

@@ -21,7 +21,7 @@ from master.people import tokens
 from master.people.passwords import weakness
 from master.verbs.access import Caller, Via, by_relay, by_service, by_task, by_token, why_barred
 from master.verbs.base import Context, Done, Nothing
-from master.verbs.quotas import AccountView, account_view
+from master.verbs.quotas import AccountView, ShareView, account_view, share_view
 from wire.errors import BadRequestError, ConflictError, DirectoryError, ForbiddenError, UnauthenticatedError
 from wire.message import Message
 
@@ -78,7 +78,7 @@ class Who(msgspec.Struct, frozen=True):
     `until`: the end of access (seconds since the epoch, null: no end).
     `is_shared`: whether users were ever added. `quotas`: the bounds of the caller's tasks, and their use. `barred`:
     why the caller has no access, where that is known (a disabled or expired user, a Unix account that is no user's);
-    `user` is null then."""
+    `user` is null then. `share`: of the caller's tasks in the queue; null without a user."""
 
     user: str | None
     display: str
@@ -90,6 +90,7 @@ class Who(msgspec.Struct, frozen=True):
     is_shared: bool
     quotas: list[AccountView]
     barred: str | None
+    share: ShareView | None
 
 
 class LoggedIn(msgspec.Struct, frozen=True):
@@ -261,6 +262,7 @@ def who(context: Context, caller: Caller) -> Who:
         is_shared=context.core.people.is_shared,
         quotas=[] if user is None else [account_view(one) for one in context.core.quotas.accounts_of(user)],
         barred=None if caller.barred is None else str(caller.barred),
+        share=None if caller.user is None else share_view(context.core.share_of(caller.user)),
     )
 
 

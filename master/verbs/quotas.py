@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from master.core.people.quota import KEYS, Most, Quota, Use
 from master.core.people.quotas import Account
+from master.core.people.shares import Share
 
 
 class QuotaChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +53,16 @@ class AccountView(msgspec.Struct, frozen=True):
     use: UseView
 
 
+class ShareView(msgspec.Struct, frozen=True):
+    """The share of a user's tasks in the queue: how many wait, and how many may as long as others have as many as now
+    (`most_waiting`); the bytes of the large ones, over 4 KiB, that have not ended, and how many they may come to."""
+
+    waiting: int
+    most_waiting: int
+    bytes: int
+    most_bytes: int
+
+
 def quota_view(quota: Quota) -> QuotaView:
     """The quota as clients see it."""
     return QuotaView(quota.max_total_gpus, quota.max_manual_gpus, quota.max_gpus_per_task, quota.max_running)
@@ -60,6 +71,11 @@ def quota_view(quota: Quota) -> QuotaView:
 def use_view(use: Use | None) -> UseView:
     """Return the view of a use; None means that nothing is in use."""
     return UseView(0, 0, 0) if use is None else UseView(use.gpus, use.running, use.manual)
+
+
+def share_view(share: Share) -> ShareView:
+    """A user's share of the queue as clients see it."""
+    return ShareView(share.waiting, share.most_waiting, share.size, share.most_size)
 
 
 def account_view(account: Account) -> AccountView:

@@ -139,8 +139,9 @@ def owner_of(context: Context, name: str | None) -> str:
 
 
 def preview(context: Context, draft: Task) -> Preview:
-    """Where the task would go if it were submitted now, or why it would wait."""
+    """Where the task would go if it were submitted now, or why it would wait. Raises LimitError."""
     quotas, demand = context.core.quotas, demand_of(draft)
+    context.core.check_room([draft])
     context.core.allocations.check(draft)
     never = context.core.inventory.why_never(demand.request) or quotas.why_never(demand)
     if never is not None:

@@ -112,3 +112,22 @@ def test_who_asks_who_he_is_sees_what_bounds_his_tasks() -> None:
         "quota   all people together: max_running=9; in use: nothing",
         "quota   project p: max_manual_gpus=4; in use: 3 GPUs (3 in allocations), 0 tasks",
     ]
+
+
+def test_whoami_tells_of_the_share_of_the_queue_from_half_of_it_on() -> None:
+    who: Any = {
+        "user": "ann", "display": "", "role": "user", "scopes": [], "via": "token", "groups": [], "until": None,
+        "is_shared": True, "quotas": [],
+    }  # fmt: skip
+    plain = who_lines(who)  # an earlier master does not say
+    who["share"] = None
+    assert who_lines(who) == plain
+    little: Any = {"waiting": 49, "most_waiting": 100, "bytes": 511, "most_bytes": 1024}
+    who["share"] = little
+    assert who_lines(who) == plain
+    much: Any = {"waiting": 50_000, "most_waiting": 100_000, "bytes": 600 << 20, "most_bytes": 1 << 30}
+    who["share"] = much
+    assert who_lines(who)[len(plain) :] == [
+        "queue   50,000 tasks wait, and 100,000 may",
+        "queue   large tasks hold 600M, and may hold 1.0G",
+    ]

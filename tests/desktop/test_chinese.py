@@ -12,7 +12,7 @@ from master.core.attempts.exhaustion import RAN_OUT, CardUse, ran_out
 from master.core.nodes.inventory import NodeSpec
 from master.desktop.chinese import HEADS, LONGEST, OTHERWISE, in_chinese, words_in_chinese
 from tests.desktop.client import DesktopClient, form
-from tests.desktop.place import DesktopPlace, with_client
+from tests.desktop.place import DesktopPlace, in_loop, with_client
 from tests.master.core.small_core import core_with, submit
 from wire.agent import RAN_OUT as FINDINGS
 from wire.errors import BadRequestError, ConflictError, ForbiddenError, ImpossibleError, MusterError
@@ -49,6 +49,35 @@ def test_what_people_do_wrong_is_told_in_chinese(tmp_path: Path, mode: str, info
     def story(client: DesktopClient, _master: DesktopPlace) -> None:
         (tmp_path / "data/full/sub").mkdir(parents=True)
         assert client.ask(mode, info) == text
+
+    with_client(tmp_path, story)
+
+
+@pytest.mark.master
+def test_who_has_taken_their_share_of_the_queue_or_of_its_bytes_is_told_so_in_chinese(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        core = master.core
+
+        def set_limit(name: str, value: int) -> None:
+            in_loop(master, lambda: core.tuning.set(name, value, "root", 1.0))
+
+        assert client.ask("add_task", form("sleep 1")) == ""
+        set_limit("limits.waiting_tasks", 1)
+        assert client.ask("add_task", form("sleep 1")) == "已有 1 个任务在等待，达到上限：请稍后再试"
+        in_loop(master, lambda: core.people.add("ann", core.owners()))
+        set_limit("limits.waiting_tasks", 3)
+        refused = "desktop 已有 1 个任务在等待，再加 1 个会超过上限 1：请等一些任务开始，或停止一些，或联系管理员"
+        assert client.ask("add_task", form("sleep 1")) == refused
+        set_limit("limits.waiting_tasks", 30)
+        set_limit("limits.task_bytes", 1 << 20)
+        for _ in range(5):
+            assert client.ask("add_task", form("x" * 100_000)) == ""
+        assert client.ask("add_task", form("x" * 100_000)).startswith("desktop 未结束的大任务共占 ")
+        in_loop(master, lambda: core.tuning.set("limits.user_share", 1, "root", 1.0))
+        for _ in range(5):
+            assert client.ask("add_task", form("x" * 100_000)) == ""
+        assert client.ask("add_task", form("x" * 100_000)).startswith("未结束的大任务共占 ")
+        assert client.ask("add_task", form("sleep 1")) == ""
 
     with_client(tmp_path, story)
 

@@ -61,6 +61,20 @@ ERRORS: dict[str, str] = {
     "no_array": "there is no array {id}; `muster queue` lists the tasks, {id}/ names an array by its first task's id",
     "no_task": "there is no task {id}; `muster queue --all` lists all",
     "queue_full": "{waiting} tasks wait already and limits.waiting_tasks is {most}: wait, or raise it",
+    "queue_share": (
+        "{owner} has {waiting} waiting tasks, and {count} more would be beyond {most}: one user may take a part "
+        "(limits.user_share) of what others leave of limits.waiting_tasks ({total}). Wait until some have started, "
+        "cancel some, or ask an admin to raise one of the two"
+    ),
+    "tasks_too_large": (
+        "large tasks that have not ended hold {size:size}, and {more:size} more would be beyond limits.task_bytes "
+        "({most:size}): put what is long into a file, wait, or raise it"
+    ),
+    "size_share": (
+        "large tasks of {owner} that have not ended hold {size:size}, and {more:size} more would be beyond "
+        "{most:size}: one user may take a part (limits.user_share) of what others leave of limits.task_bytes "
+        "({total:size}). Put what is long into a file, cancel some, or ask an admin to raise one of the two"
+    ),
     "no_setting": "there is no setting {name}; `muster set` lists all",
     "bad_setting": "{name} is {allowed}",
     "setting_of_start": "{name} is read when the master starts: it stands in {path}",

@@ -8,6 +8,7 @@ from master.core.people.barred import DISABLED, EXPIRED, REASONS, BarredOwners
 from master.core.people.clock import RightsTime
 from master.core.people.owned import OwnTasks
 from master.core.people.people import People, User
+from master.core.people.shares import Shares
 from master.core.tasks.task import ACTIVE, ENDED, Task, TaskState, give_reason
 from master.core.tasks.task_table import TaskTable
 from wire.errors import ConflictError
@@ -17,11 +18,14 @@ from wire.message import Message
 class Owners:
     """Users and their tasks, of those that are not in the monthly files yet."""
 
-    def __init__(self, task_table: TaskTable, people: People, own_tasks: OwnTasks, barred: BarredOwners) -> None:
+    def __init__(
+        self, task_table: TaskTable, people: People, own_tasks: OwnTasks, barred: BarredOwners, shares: Shares
+    ) -> None:
         self._task_table = task_table
         self._barred = barred
         self._own_tasks = own_tasks
         self._people = people
+        self._shares = shares
 
     def names(self) -> set[str]:
         """Return the owners of tasks."""
@@ -94,7 +98,8 @@ class Owners:
     def _give(self, task: Task, owner: str) -> None:
         said_by = task.said_by or task.owner
         task.token, task.said_by = "", "" if said_by == owner else said_by
-        task.owner = owner
+        before, task.owner = task.owner, owner
+        self._shares.given(task, before)
         if task.state not in ENDED:
             self._own_tasks.moved(task)
             self._barred.moved(task)

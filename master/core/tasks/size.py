@@ -30,7 +30,7 @@ def large_size(task: Task) -> int:
     size += len(command) if isinstance(command, str) else sum(map(len, command)) + _WORD * len(command)
     if (
         task.variables or task.after or task.gpu_ids or task.node_list or task.exclude or task.gpus_on
-        or task.licences or task.sweep
+        or task.sweep
     ):  # fmt: skip
         size += _lists(task)
     elif size * _WIDEST <= SMALL:
@@ -56,7 +56,7 @@ def large_sizes(tasks: Sequence[Task]) -> list[int] | None:
 def _lists(task: Task) -> int:
     """Return the bytes of what most tasks have none of."""
     size = _mapped(task.variables) + _mapped(task.sweep) + len(task.after) * _PREDECESSOR
-    size += _words(task.node_list) + _words(task.exclude) + _words(task.licences)
+    size += _words(task.node_list) + _words(task.exclude)
     return size + _words(task.gpus_on) + (len(task.gpu_ids or ()) + sum(map(len, task.gpus_on.values()))) * _NUMBER
 
 
