@@ -97,7 +97,7 @@ def pictures(client: Client) -> list[Picture]:
     failed, running, waiting = ids["detr-coco"], ids["vit-large-imagenet"], ids["diffusion-xl"]
     swept, broken, well = (ids[f"vit-lr{name}"] for name in ("1e-4-wd0.01", "1e-3-wd0.05", "1e-4-wd0.05"))
     return [
-        Picture("overview", "", ".day-line"),
+        Picture("overview", "", ".day figcaption"),
         Picture("queue", "queue?show=all", "td.of-why"),
         Picture("groups", "queue?show=all&group=array", "tr.group", ("en",), _open_group),
         Picture("sweep", f"sweeps/{swept}", ".matrix"),

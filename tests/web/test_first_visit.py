@@ -22,6 +22,9 @@ LOADED = """() => performance.getEntriesByType("resource")
     .map((one) => [one.name.split("/static/")[1].replace(/^v-[^/]*\\//, ""), one.decodedBodySize, one.encodedBodySize])
 """
 MOST, MOST_SENT = 250_000, 80_000
+OF_A_CURVE = ("vendor/uplot.js", "vendor/uplot.css")
+"""They come once a curve is in sight, when the page is there."""
+MOST_SENT_OF_A_CURVE = 25_000
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +48,17 @@ def test_no_page_takes_long_to_come_over_a_slow_line(browser: Browser, console: 
         files = loaded(browser, console, path, language)
         assert len(files) > 30, path
         assert sum(size for _, size, _ in files) < MOST, path
-        assert sum(sent for _, _, sent in files) < MOST_SENT, path
+        assert sum(sent for name, _, sent in files if name not in OF_A_CURVE) < MOST_SENT, path
+
+
+def test_a_curve_comes_with_one_file_of_a_script_and_one_of_its_style(browser: Browser, console: Console) -> None:
+    with signed_in(browser, console) as seen:
+        seen.go("")
+        seen.page.locator(".day").scroll_into_view_if_needed()
+        expect(seen.page.locator(".day canvas")).to_be_visible()
+        sent = {name: sent for name, _, sent in seen.page.evaluate(LOADED) if name in OF_A_CURVE}
+    assert sent.keys() == set(OF_A_CURVE)
+    assert sum(sent.values()) < MOST_SENT_OF_A_CURVE
 
 
 def test_who_reads_chinese_is_sent_no_english_and_no_page_the_words_of_another(

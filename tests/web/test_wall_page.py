@@ -89,7 +89,7 @@ def test_the_last_day_counts_each_task_for_as_long_as_it_held_its_gpus(browser: 
               const on = (gpus, started_at, ended_at) => ({ allocation: [{ node: "n", gpus }], started_at, ended_at });
               const tasks = [on([0, 1], 100, 200), on([2], 150, null), on([3], -500, 50)];
               tasks.push(on([], 0, 400), on([4], null, null));
-              return heldOver(tasks, 400, 400, 4);
+              return [heldOver(tasks, 400, 400, 4, 0), heldOver(tasks, 400, 400, 4, 150)];
             }"""
         )
-    assert held == [0.5, 2.5, 1, 1]
+    assert held == [[0.5, 2.5, 1, 1], [None, None, 1, 1]]

@@ -4,14 +4,15 @@
 /** @typedef {import("./cluster.js").Task} Task */
 
 /**
- * The mean of each step.
+ * The mean of each step; null for one in which not all tasks are known.
  * @param {Iterable<Task>} tasks
  * @param {number} until seconds since the epoch
  * @param {number} length seconds
  * @param {number} steps
- * @returns {number[]} the oldest first
+ * @param {number} since seconds since the epoch: what ended before is not known
+ * @returns {(number | null)[]} the oldest first
  */
-export function heldOver(tasks, until, length, steps) {
+export function heldOver(tasks, until, length, steps, since) {
   const step = length / steps;
   const held = new Array(steps).fill(0);
   for (const task of tasks) {
@@ -23,5 +24,5 @@ export function heldOver(tasks, until, length, steps) {
       held[at] += (gpus * within) / step;
     }
   }
-  return held;
+  return held.map((one, at) => (until - length + at * step < since ? null : one));
 }

@@ -83,15 +83,15 @@ export class Store {
   /**
    * Load finished tasks into the cluster: the newest ones, or those behind them, in the order that the master has by itself (its
    * `sort` begins with the oldest).
-   * @param {{limit: number, offset: number}} page
-   * @returns {Promise<number>} how many there are in all
+   * @param {{limit: number, offset: number, since?: number}} page
+   * @returns {Promise<{tasks: any[], total: number}>} these, and how many there are in all
    */
   async askEnded(page) {
     const asked = { ended: true, active: false, sparse: true, ...page };
     const answer = await this.live.call("task.list", asked);
     this.cluster.someEnded(answer);
     this._draw();
-    return answer.total;
+    return answer;
   }
 
   /** @param {() => void} viewer is called when something changed */

@@ -5,12 +5,12 @@ import { RUNNING } from "../core/cluster.js";
 import { store } from "../core/context.js";
 import { count, span, timeOf, titleOf } from "../core/format.js";
 import { harmless } from "../core/harmless.js";
-import { classes, html, useEffect } from "../core/html.js";
+import { classes, html } from "../core/html.js";
 import { said, t } from "../core/i18n.js";
 import { queued } from "../core/order.js";
 import { address } from "../core/route.js";
 import { me } from "../core/session.js";
-import { Day } from "../parts/day.js";
+import { Day, useEndedOfDay } from "../parts/day.js";
 import { GpuCell, GpuLegend, gpusOf } from "../parts/gpu.js";
 import { Said } from "../parts/said.js";
 import { NodeState, State } from "../parts/state.js";
@@ -25,9 +25,7 @@ const DAY_S = 86_400;
 
 export function Page() {
   const cluster = useCluster(store, ["tasks", "ended", "nodes", "samples"]);
-  useEffect(() => {
-    store.askEnded({ limit: 1_000, offset: 0 }).catch(() => undefined);
-  }, []);
+  const since = useEndedOfDay();
   if (!cluster.arrived.tasks || !cluster.arrived.nodes) return html`<${Waits} />`;
   const nodes = [...cluster.nodes.values()];
   const gpus = new Map(nodes.map((node) => [node.name, gpusOf(cluster, node, me.value?.user)]));
@@ -44,15 +42,15 @@ export function Page() {
         <${GpuLegend} />
       </section>
       <${Next} cluster=${cluster} />
-      <section class="card"><h2>${t("day.title")}</h2><${LastDay} cluster=${cluster} total=${[...gpus.values()].flat().length} /></section></div>
+      <section class="card"><h2>${t("day.title")}</h2><${LastDay} cluster=${cluster} total=${[...gpus.values()].flat().length} since=${since} /></section></div>
       <${Needs} cluster=${cluster} />
     </div>
   </div>`;
 }
 
-/** @param {{cluster: import("../core/cluster.js").Cluster, total: number}} props */
-function LastDay({ cluster, total }) {
-  return html`<${Day} cluster=${cluster} total=${total} now=${useNow()} />`;
+/** @param {{cluster: import("../core/cluster.js").Cluster, total: number, since: number | null}} props */
+function LastDay({ cluster, total, since }) {
+  return html`<${Day} cluster=${cluster} total=${total} now=${useNow()} since=${since} />`;
 }
 
 /** @param {{cluster: import("../core/cluster.js").Cluster, gpus: import("../parts/gpu.js").GpuNow[]}} props */

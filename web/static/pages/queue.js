@@ -154,7 +154,7 @@ function useEnded(isWanted) {
     if (!isWanted || (total !== null && asked.current >= total)) return;
     const offset = asked.current;
     asked.current += PAGE;
-    store.askEnded({ limit: PAGE, offset }).then(setTotal, complain);
+    store.askEnded({ limit: PAGE, offset }).then((answer) => setTotal(answer.total), complain);
   }, [isWanted, total]);
   useEffect(() => {
     if (isWanted && asked.current === 0) more();

@@ -13,7 +13,7 @@ import { usePlace } from "../core/route.js";
 import { useSignal } from "../core/signal.js";
 import { useCluster } from "../core/store.js";
 import { setTheme, THEMES } from "../core/theme.js";
-import { Day } from "../parts/day.js";
+import { Day, useEndedOfDay } from "../parts/day.js";
 import { GpuCell, GpuLegend, gpusOf } from "../parts/gpu.js";
 import { NodeState, State } from "../parts/state.js";
 
@@ -21,8 +21,6 @@ import { NodeState, State } from "../parts/state.js";
 
 const LISTED = 7;
 const DAY_S = 86_400;
-const ENDED_ASKED = 1_000;
-const ASKED_AGAIN_MS = 600_000;
 /** So many GPUs have room in each size. */
 const SIZES = /** @type {[number, string][]} */ ([[48, "huge"], [96, "large"], [128, "medium"], [256, "small"], [512, "tiny"]]);
 
@@ -31,12 +29,7 @@ export function Wall() {
   useWishes();
   const cluster = useCluster(store, ["tasks", "ended", "nodes", "samples"]);
   const now = useNow();
-  useEffect(() => {
-    const ask = () => store.askEnded({ limit: ENDED_ASKED, offset: 0 }).catch(() => undefined);
-    ask();
-    const timer = setInterval(ask, ASKED_AGAIN_MS);
-    return () => clearInterval(timer);
-  }, []);
+  const since = useEndedOfDay();
   const nodes = [...cluster.nodes.values()];
   const gpus = nodes.map((node) => gpusOf(cluster, node, null));
   const all = gpus.flat();
@@ -57,7 +50,7 @@ export function Wall() {
       <aside>
         <${Tasks} title=${t("overview.running")} tasks=${running} now=${now} empty=${t("wall.idle")} />
         <${Tasks} title=${t("overview.next")} tasks=${waiting} now=${now} empty=${t("overview.none-waiting")} />
-        <section><h2>${t("day.title")}</h2><${Day} cluster=${cluster} total=${all.length} now=${now} /></section>
+        <section><h2>${t("day.title")}</h2><${Day} cluster=${cluster} total=${all.length} now=${now} since=${since} isPlain=${true} /></section>
       </aside>
     </main>
   </div>`;

@@ -19,6 +19,9 @@ export const WORDS = {
   "overview.all": "All of them",
   "day.title": "GPUs held in 24 hours",
   "day.label": "{mean} % of all GPUs held on average",
-  "day.before": "24 h ago",
-  "day.now": "now",
+  "day.held": "{held} held",
+  "day.unknown": "not known",
+  "day.none": "No node has GPUs.",
+  "day.hours": "By the hour",
+  "chart.lost": "The curve did not come; it is asked for again in a moment.",
 };

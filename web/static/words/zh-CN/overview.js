@@ -19,6 +19,9 @@ export const WORDS = {
   "overview.all": "查看全部",
   "day.title": "24 小时内占用的 GPU",
   "day.label": "平均占用 {mean} % 的 GPU",
-  "day.before": "24 小时前",
-  "day.now": "现在",
+  "day.held": "占用 {held}",
+  "day.unknown": "未知",
+  "day.none": "所有节点均无 GPU。",
+  "day.hours": "按小时查看",
+  "chart.lost": "曲线未能载入，稍后会自动重试。",
 };
