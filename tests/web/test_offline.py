@@ -86,6 +86,26 @@ def test_what_a_page_asked_in_vain_is_asked_again_when_the_connection_is_back(
         seen.complaints = [one for one in seen.complaints if "WebSocket" not in one]
 
 
+@pytest.mark.parametrize(
+    ("path", "ended"), [("queue?show=ended&q=name:meanwhile", "td.of-name"), ("sweeps/{}", ".matrix .is-cancelled")]
+)
+def test_what_ends_while_the_connection_is_lost_is_seen_to_have_ended(
+    browser: Browser, console: Console, lab: Lab, path: str, ended: str
+) -> None:
+    with lab.client() as client:
+        ids = client.submit_array("true", sweep={"lr": ["1", "2"]}, name=f"meanwhile {ended}", hold=True)
+    with signed_in(browser, console) as seen:
+        seen.go(path.format(ids[0]))
+        before = seen.count(ended)
+        console.kill()
+        expect(seen.page.locator(".banner")).to_be_visible()
+        with lab.client() as client:
+            client.cancel(ids)
+        console.start()
+        expect(seen.page.locator(ended)).to_have_count(before + 2)
+        seen.complaints = [one for one in seen.complaints if "WebSocket" not in one]
+
+
 def _refuse_once(page: Page, verb: str) -> list[str]:
     """The first such call gets the answer that a console gives while the master's port is not open yet. What is
     returned has the verb once that has happened."""

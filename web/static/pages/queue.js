@@ -1,7 +1,7 @@
 // The queue: tasks in one scrolling list, filtered, ordered, chosen and acted upon. The address holds the shown view.
 
 import { useNow } from "../core/clock.js";
-import { store } from "../core/context.js";
+import { live, store } from "../core/context.js";
 import { matches, parseFilter } from "../core/filter.js";
 import { count } from "../core/format.js";
 import { GROUPINGS, groupsOf, rowsOf } from "../core/groups.js";
@@ -14,6 +14,7 @@ import { go, setQuery, usePlace } from "../core/route.js";
 import { IDS, useSelection } from "../core/selection.js";
 import { me } from "../core/session.js";
 import { RUNNING, WAITING } from "../core/cluster.js";
+import { useSignal } from "../core/signal.js";
 import { useCluster } from "../core/store.js";
 import { askFor } from "../parts/dialog.js";
 import { FilterBar } from "../parts/filter-bar.js";
@@ -151,14 +152,16 @@ function useEnded(isWanted) {
   const [total, setTotal] = useState(/** @type {number | null} */ (null));
   const asked = useRef(0);
   const more = useCallback(() => {
-    if (!isWanted || (total !== null && asked.current >= total)) return;
+    if (!isWanted || (asked.current && total !== null && asked.current >= total)) return;
     const offset = asked.current;
     asked.current += PAGE;
     store.askEnded({ limit: PAGE, offset }).then((answer) => setTotal(answer.total), complain);
   }, [isWanted, total]);
+  const isLive = useSignal(live.state) === "live";
   useEffect(() => {
-    if (isWanted && asked.current === 0) more();
-  }, [isWanted]);
+    if (!isLive) asked.current = 0; // what ends meanwhile is not told
+    else if (isWanted && asked.current === 0) more();
+  }, [isWanted, isLive]);
   return { total, more };
 }
 

@@ -11,6 +11,7 @@ import { html, useEffect, useState } from "../core/html.js";
 import { saidOfFailure, t, useLanguage } from "../core/i18n.js";
 import { useKeys } from "../core/keys.js";
 import { goBackTo } from "../core/route.js";
+import { useSignal } from "../core/signal.js";
 import { useCluster } from "../core/store.js";
 import { failuresOf, tableOf } from "../core/sweep-table.js";
 import { Said } from "../parts/said.js";
@@ -52,7 +53,9 @@ function useArray(id) {
   const [listed, setListed] = useState(/** @type {Task[] | null} */ (null));
   const [fault, setFault] = useState(/** @type {unknown} */ (null));
   const returned = useReturned(fault);
+  const isLive = useSignal(live.state) === "live"; // what ends while it is not is not told
   useEffect(() => {
+    if (listed && !isLive) return undefined;
     let isWanted = true;
     live.call("task.list", { array: id, ended: true, sparse: true }).then(
       (answer) => isWanted && (setListed(/** @type {Task[]} */ (wholeTasks(answer))), setFault(null)),
@@ -61,7 +64,7 @@ function useArray(id) {
     return () => {
       isWanted = false;
     };
-  }, [id, returned]);
+  }, [id, returned, isLive]);
   const tasks = listed && listed.map((task) => /** @type {Task} */ (newer(cluster.task(task.id), task)));
   return { tasks, fault };
 }
