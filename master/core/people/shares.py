@@ -118,6 +118,8 @@ class Shares:
     def check(self, tasks: Sequence[Task], *, alike: bool = False) -> list[int] | None:
         """Check that there is room for tasks of one owner that are to wait; return their sizes, as `filed` takes them.
         `alike`: they differ in command, name, log and sweep alone. Raises LimitError."""
+        if not tasks:
+            return None
         if len(tasks) == 1:
             self.check_count(tasks[0].owner, 1)
             size = large_size(tasks[0])
