@@ -22,10 +22,14 @@ from master.core.tasks.task import ENDED, QUEUED, TaskState
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
 from master.edited_files.ownership import open_folder
+from master.files.log_file import looked
+from master.files.log_pieces import Where
+from master.files.public_paths import public_look
 from master.secrets.log_rights import MODE
 from master.verbs.archived import find
 from master.verbs.call import Calls
-from wire.errors import BadRequestError, ConflictError, NotFoundError, StorageError
+from master.verbs.logs import masters_place
+from wire.errors import BadRequestError, ConflictError, MusterError, NotFoundError, StorageError
 
 T = TypeVar("T")
 
@@ -59,9 +63,10 @@ async def train_log(calls: Calls, info: Any) -> Reply:
         return "ret_train_log_path", await _in_thread(calls, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
     if Path(path).parent != folder:
+        where = masters_place(calls.context(), task)
         if placed_log(task) == f"{folder}/{task.id}.log":  # it ran as its owner, who alone can make it there
-            return "ret_train_log_path", await _in_thread(calls, _present_own, folder, path, f"{task.id}.log")
-        return "ret_train_log_path", await _in_thread(calls, _present_other, folder, path, f"{task.id}.log")
+            return "ret_train_log_path", await _in_thread(calls, _present_own, folder, path, f"{task.id}.log", where)
+        return "ret_train_log_path", await _in_thread(calls, _present_other, folder, path, f"{task.id}.log", where)
     if task.state in ENDED and task.reason:
         await _in_thread(calls, _say, path, f"muster: {task.reason}\n")
     return "ret_train_log_path", await _in_thread(calls, _present, folder, path, f"{task.id}.log")
@@ -94,15 +99,24 @@ def _present(folder: Path, path: str, name: str) -> str:
     return _plain(folder, path, name)
 
 
-def _present_other(folder: Path, path: str, name: str) -> str:
+def _present_other(folder: Path, path: str, name: str, where: Where) -> str:
     """Likewise where the owner wished the log to be. Nothing is created there: the master may write where the owner may
     not."""
-    return _plain(folder, path, name) if Path(path).is_file() else _note(folder, "elsewhere")
+    return _plain(folder, path, name) if _is_file(path, where) else _note(folder, "elsewhere")
 
 
-def _present_own(folder: Path, path: str, name: str) -> str:
-    """Likewise in the folder of the task's owner, who may have taken it away."""
-    return _plain(folder, path, name) if Path(path).is_file() else _note(folder, "gone")
+def _present_own(folder: Path, path: str, name: str, where: Where) -> str:
+    """Likewise in the folder of the task's owner, who may have taken it away, or put a link in its place."""
+    return _plain(folder, path, name) if _is_file(path, where) else _note(folder, "gone")
+
+
+def _is_file(path: str, where: Where) -> bool:
+    """Is it a file, in a place where the master may look for the caller, or any account may? A log that was wished
+    elsewhere, or a link, tells nobody what lies there."""
+    with suppress(MusterError), looked(path, *where) as look:
+        return look is not None and stat.S_ISREG(os.fstat(look).st_mode)
+    found = public_look(path)
+    return isinstance(found, os.stat_result) and stat.S_ISREG(found.st_mode)
 
 
 def _note(folder: Path, which: str) -> str:

@@ -35,7 +35,21 @@ class Own(NamedTuple):
 def opened(
     path: str, within: tuple[str, ...] | None, sight: Sight | None = None, own: Own | None = None
 ) -> Iterator[int | None]:
-    """Open a log for reading; None if there is none. `within`: the folders (absolute) that it must lie in, with links
+    """Open a log for reading, otherwise as `looked`. Raises ConflictError, ForbiddenError, StorageError."""
+    with looked(path, within, sight, own) as look:
+        fd = None if look is None else _reopen(path, look)
+    try:
+        yield fd
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+@contextmanager
+def looked(
+    path: str, within: tuple[str, ...] | None, sight: Sight | None = None, own: Own | None = None
+) -> Iterator[int | None]:
+    """Find a log, by O_PATH; None if there is none. `within`: the folders (absolute) that it must lie in, with links
     followed; None: anywhere. `sight`: what of these a user may see, by names from `/`; None: all. `own`: which of the
     logs in the log folder it may be; None: any. Raises ConflictError, ForbiddenError, StorageError."""
     try:
@@ -47,13 +61,9 @@ def opened(
         raise ConflictError(Message("log_unreadable", path=path, said=error.strerror)) from None
     try:
         _check_own(path, look, own)
-        fd = _reopen(path, look)
+        yield look
     finally:
         os.close(look)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _look_within(path: str, within: tuple[str, ...], sight: Sight | None) -> int:

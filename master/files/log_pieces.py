@@ -6,9 +6,10 @@ import os
 from typing import NamedTuple, Protocol
 
 from master.files.log_collapse import collapse
-from master.files.log_file import Own, opened
+from master.files.log_file import Own, looked, opened
 from master.files.owners import Sight
 from master.files.threads import Whose
+from wire.errors import MusterError
 
 BLOCK = 1 << 20
 MAX_SCAN = 8 << 20
@@ -42,7 +43,7 @@ class Source(Protocol):
     def read(self, path: str, where: Where, offset: int, limit: int, *, collapsed: bool) -> Piece:
         """See the function `read`."""
 
-    def size(self, path: str) -> int:
+    def size(self, path: str, where: Where) -> int:
         """See the function `size`."""
 
 
@@ -56,9 +57,9 @@ class LogsHere:
         """As the function."""
         return read(path, where, offset, limit, collapsed=collapsed)
 
-    def size(self, path: str) -> int:
+    def size(self, path: str, where: Where) -> int:
         """As the function."""
-        return size(path)
+        return size(path, where)
 
 
 HERE = LogsHere()
@@ -69,12 +70,18 @@ def read(path: str, where: Where, offset: int, limit: int, *, collapsed: bool) -
     return (_read_collapsed if collapsed else _read)(path, where, offset, limit)
 
 
-def size(path: str) -> int:
-    """Its bytes; 0 where there is none, or where we may not look."""
+def size(path: str, where: Where) -> int:
+    """Its bytes; 0 where there is none, or nothing that may be read."""
     try:
-        return os.stat(path).st_size  # noqa: PTH116
-    except OSError:
+        return known_size(path, where)
+    except MusterError:
         return 0
+
+
+def known_size(path: str, where: Where) -> int:
+    """Its bytes; 0 where there is none. Raises MusterError where nothing is that may be read."""
+    with looked(path, *where) as look:
+        return 0 if look is None else os.fstat(look).st_size
 
 
 def _read(path: str, where: Where, offset: int, limit: int) -> Piece:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from master.core.outcome import Move
 from master.core.tasks.task import ENDED
 from master.engine.engine import Engine
+from master.files.log_file import Own
 from master.files.log_pieces import HERE, Piece, Source, Where
 from master.files.search_turns import SearchTurns
-from master.files.threads import Threads
+from master.files.threads import Threads, Whose
 from wire.errors import MusterError
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ class LogReader:
         self._searching = Threads()
         self.turns = SearchTurns()
         self.look_every_s = LOOK_EVERY_S
-        self._waiting: defaultdict[str, dict[_Waiter, None]] = defaultdict(dict)
+        self._waiting: defaultdict[_Followed, dict[_Waiter, None]] = defaultdict(dict)
         self._by_task: defaultdict[int, set[_Waiter]] = defaultdict(set)
-        self._looking: dict[str, asyncio.Task[None]] = {}
+        self._looking: dict[_Followed, asyncio.Task[None]] = {}
         engine.observers.append(self)
 
     async def read(
@@ -71,26 +72,33 @@ class LogReader:
 
         return await self.turns.run(user, step)
 
-    async def grown(self, path: str, size: int, task_id: int | None, wait_s: float, source: Source = HERE) -> None:
-        """Wait until the log has another size than `size`, or the task has ended, or `wait_s` seconds are over."""
-        waiter = _Waiter(size, source)
-        self._waiting[path][waiter] = None
+    async def grown(
+        self, path: str, size: int, task_id: int | None, wait_s: float, *, where: Where, source: Source = HERE
+    ) -> None:
+        """Wait until the log has another size than `size`, or the task has ended, or `wait_s` seconds are over.
+        `where`, `source`: as for `read`."""
+        followed = _Followed(path, source.whose, where[0], where[2])
+        waiter = _Waiter(size, where, source)
+        self._waiting[followed][waiter] = None
         if task_id is not None:
             self._by_task[task_id].add(waiter)
-        if path not in self._looking:
-            self._looking[path] = asyncio.create_task(self._look(path))
+        if followed not in self._looking:
+            self._looking[followed] = asyncio.create_task(self._look(followed))
         try:
             async with asyncio.timeout(wait_s):
                 await waiter.woken.wait()
         except TimeoutError:
             return
         finally:
-            self._forget(path, waiter, task_id)
+            self._forget(followed, waiter, task_id)
 
     @property
     def followed(self) -> dict[str, int]:
         """How many wait for more of each log."""
-        return {path: len(waiters) for path, waiters in self._waiting.items()}
+        found = Counter[str]()
+        for followed, waiters in self._waiting.items():
+            found[followed.path] += len(waiters)
+        return found
 
     def published(self, moves: Sequence[Move], _nodes: set[str]) -> None:
         """Wake the waiters for the log of a task that is finished or deleted."""
@@ -102,14 +110,15 @@ class LogReader:
             for waiter in self._by_task.get(task_id, ()):
                 waiter.woken.set()
 
-    async def _look(self, path: str) -> None:
+    async def _look(self, followed: _Followed) -> None:
+        path = followed.path
         try:
-            while waiters := self._waiting.get(path):
-                source = next(iter(waiters)).source
+            while waiters := self._waiting.get(followed):
+                one = next(iter(waiters))
                 size = await self.threads.call(
                     _storage(path),
-                    lambda _tick, source=source: source.size(path),  # type: ignore[misc]
-                    source.whose,
+                    lambda _tick, one=one: one.source.size(path, one.where),  # type: ignore[misc]
+                    one.source.whose,
                 )
                 for waiter in waiters:
                     if waiter.size != size:
@@ -117,26 +126,37 @@ class LogReader:
                 await asyncio.sleep(self.look_every_s)
         except MusterError:
             # The storage hangs: the waiters find out when they read, and get the error then.
-            for waiter in self._waiting.get(path, ()):
+            for waiter in self._waiting.get(followed, ()):
                 waiter.woken.set()
         finally:
-            del self._looking[path]
+            del self._looking[followed]
 
-    def _forget(self, path: str, waiter: _Waiter, task_id: int | None) -> None:
-        self._waiting[path].pop(waiter, None)
-        if not self._waiting[path]:
-            del self._waiting[path]
+    def _forget(self, followed: _Followed, waiter: _Waiter, task_id: int | None) -> None:
+        self._waiting[followed].pop(waiter, None)
+        if not self._waiting[followed]:
+            del self._waiting[followed]
         if task_id is not None:
             self._by_task[task_id].discard(waiter)
             if not self._by_task[task_id]:
                 del self._by_task[task_id]
 
 
-class _Waiter:
-    """One call that waits for a log to have another size than `size`, for who reads it from `source`."""
+class _Followed(NamedTuple):
+    """A log, as those follow it who share a look: with the same rights, in the same places (see `Where`)."""
 
-    def __init__(self, size: int, source: Source) -> None:
+    path: str
+    whose: Whose
+    within: tuple[str, ...] | None
+    own: Own | None
+
+
+class _Waiter:
+    """One call that waits for a log to have another size than `size`. `where`, `source`: as `LogReader.read` has
+    them."""
+
+    def __init__(self, size: int, where: Where, source: Source) -> None:
         self.size = size
+        self.where = where
         self.source = source
         self.woken = asyncio.Event()
 

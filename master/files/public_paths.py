@@ -21,6 +21,20 @@ MOST_LINKS = 40
 def public_view(path: str) -> PublicView:
     """Return what any account can find out about an absolute path; `hidden`: not all may look there, or nobody can
     now."""
+    found = public_look(path)
+    return "there" if isinstance(found, os.stat_result) else found
+
+
+def public_size(path: str) -> int | None:
+    """The bytes that any account can find out a file has, 0 where there is none; None: not all may look there."""
+    found = public_look(path)
+    if isinstance(found, os.stat_result):
+        return found.st_size
+    return 0 if found == "absent" else None
+
+
+def public_look(path: str) -> os.stat_result | Literal["absent", "hidden"]:
+    """As `public_view`, but with the result of `stat` for `there`."""
     if not path.startswith("/") or "\0" in path:
         return "hidden"
     folder = os.open("/", _FOLDER)
@@ -42,15 +56,16 @@ def public_view(path: str) -> PublicView:
             elif stat.S_ISDIR(there.st_mode):
                 step = name
             else:
-                return "absent" if parts else "there"
+                return "absent" if parts else there
             after = os.open(step, _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = after
     except OSError as error:
         return "absent" if error.errno in _GONE else "hidden"
+    else:
+        return os.fstat(folder)
     finally:
         os.close(folder)
-    return "there"
 
 
 def _parts(path: str) -> list[str]:

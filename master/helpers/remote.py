@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -14,13 +14,14 @@ from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing
 from master.files.log_file import Own
 from master.files.needed import Needed
 from master.files.owners import Who
+from master.files.public_paths import public_size
 from master.files.threads import Whose
 from master.files.tree import Tally, Tick
 from master.files.upload import Begun
 from master.helpers.frames import Call, Place
 from master.helpers.operations import OPERATIONS, Bench, perform
 from master.helpers.pool import Pool
-from wire.errors import ForbiddenError, StorageError
+from wire.errors import ForbiddenError, MusterError, StorageError
 from wire.message import Message
 
 NOT_AS_HIM = frozenset({"no_permission", "no_account_here"})
@@ -181,12 +182,14 @@ class LogsAs:
         )
         return found
 
-    def size(self, path: str) -> int:
-        """As `log_pieces.size`. It is asked again and again, and told nobody: where the master may look, it does."""
-        try:
-            return os.stat(path).st_size  # noqa: PTH116
-        except PermissionError:
-            found: int = self._ask("log_size", path=path)
-            return found
-        except OSError:
-            return 0
+    def size(self, path: str, where: log_pieces.Where) -> int:
+        """As `log_pieces.size`. A follower learns from it whether the size has changed, so the master looks only where
+        the account could find that out; elsewhere the account is asked, which costs more."""
+        _, sight, own = where
+        with suppress(MusterError):
+            return log_pieces.known_size(path, where if own is None else ((own.folder,), sight, own))
+        known = public_size(path)
+        if known is not None:
+            return known
+        found: int = self._ask("log_size", path=path)
+        return found

@@ -121,18 +121,19 @@ class _Log(NamedTuple):
 
 
 class _Got(NamedTuple, Generic[T]):
-    """The result of reading a log, and whose rights were enough for it."""
+    """The result of reading a log, and the way that was open."""
 
     value: T
-    source: Source
+    way: _Way
 
 
 async def read(context: Context, params: Read) -> LogPiece:
     """Read a piece of a log, of a task or the master's own."""
-    log, (piece, source) = await _read(context, params)
+    log, (piece, way) = await _read(context, params)
     seen = piece.offset if params.seen is None else params.seen
     if params.wait_s and not log.ended and not piece.data and piece.size == piece.end == seen:
-        await context.master.logs.grown(log.path, seen, params.id, params.wait_s, source)
+        logs = context.master.logs
+        await logs.grown(log.path, seen, params.id, params.wait_s, where=way.where, source=way.source)
         # A caller who no longer mentors the owner, for example, does not get what was written since.
         log, (piece, _) = await _read(msgspec.structs.replace(context, caller=context.caller_now()), params)
     answer = LogPiece(piece.data, piece.offset, piece.size, log.ended, log.path)
@@ -191,7 +192,7 @@ async def _by_a_way(log: _Log, do: Callable[[_Way], Awaitable[T]]) -> _Got[T]:
     error: MusterError | None = None
     for way in log.ways:
         try:
-            return _Got(await do(way), way.source)
+            return _Got(await do(way), way)
         except (ConflictError, ForbiddenError) as refused:
             error = error or refused
     raise error or RuntimeError("there is no way to read a log")
@@ -225,6 +226,11 @@ def _ways(context: Context, task: Task, rank: int) -> list[_Way]:
     if account is not None and not caller.owns_all:
         within = (master.log_folder,)
     return [*as_owner, _Way((within, sight, own), LogsHere(caller.counted_as))]
+
+
+def masters_place(context: Context, task: Task) -> Where:
+    """Where the master, for this caller, may look for a task's log with rights of its own."""
+    return _ways(context, task, 0)[-1].where
 
 
 def _folders(context: Context) -> tuple[str, ...]:

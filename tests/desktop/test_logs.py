@@ -176,9 +176,9 @@ def test_what_others_put_into_the_log_folder_is_not_followed(tmp_path: Path) -> 
 
 def test_no_file_is_made_where_a_task_wished_its_log_to_be(tmp_path: Path) -> None:
     """The master may write where the task's owner may not."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    wishes = [f"{elsewhere}/1.log", f"{tmp_path}/logs/../elsewhere/2.log", f"{tmp_path}/logs/link/3.log"]
+    elsewhere = tmp_path / "data/elsewhere"
+    elsewhere.mkdir(parents=True)
+    wishes = [f"{elsewhere}/1.log", f"{tmp_path}/logs/../data/elsewhere/2.log", f"{tmp_path}/logs/link/3.log"]
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         (tmp_path / "logs/link").symlink_to(elsewhere)
@@ -189,6 +189,24 @@ def test_no_file_is_made_where_a_task_wished_its_log_to_be(tmp_path: Path) -> No
         assert list(elsewhere.iterdir()) == []
         (elsewhere / "1.log").write_text("said\n", encoding="utf-8")
         assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
+
+    with_client(tmp_path, story)
+
+
+def test_nobody_learns_by_a_wish_or_a_link_what_lies_where_only_the_master_looks(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    (hidden / "key").write_text("secret", encoding="utf-8")
+
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        (tmp_path / "data/link").symlink_to(hidden / "key")
+        told = set()
+        for number, path in enumerate((hidden / "key", hidden / "none", tmp_path / "data/link"), start=1):
+            in_loop(master, partial(master.submit, "one", log_path=str(path)))
+            end(master, number, "it could not start")
+            told.add(cat(client.ask("get_train_log_path", f"{number:014}")))
+        assert len(told) == 1
+        assert "is not there" in told.pop()
 
     with_client(tmp_path, story)
 

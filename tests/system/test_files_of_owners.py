@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -182,6 +183,26 @@ def test_a_log_is_read_with_the_rights_of_its_owner_for_him_his_mentors_and_admi
         task = bob.submit("true", log="data/bob/trap.log", hold=True)
         with pytest.raises((ConflictError, ForbiddenError)):
             bob.call("log.read", {"id": task})
+
+
+def test_a_link_in_the_place_of_a_followed_log_tells_nothing_of_what_it_leads_to(lab: OwnersLab) -> None:
+    """Whoever follows a log is answered when it has another size: also where the link leads to a file of the same size
+    that only root can see."""
+    secret, wait_s = lab.task_info / "secret", 5.0
+    secret.write_bytes(b"said\n")
+    with lab.come_as("alice") as alice:
+        task = alice.submit("echo said; exec sleep 60")
+        until("it has said so", lambda: read_log(alice, task) == b"said\n")
+        log = alice.show(task)["log_path"]
+        swap = f"mv {log} {log}.own && ln -s {secret} {log}"
+        began = time.monotonic()
+        swapped = subprocess.Popen([*as_person("alice"), "sh", "-c", f"sleep 0.2; {swap}"])
+        with pytest.raises(ForbiddenError):
+            alice.call("log.read", {"id": task, "offset": 5, "wait_s": wait_s})
+        assert time.monotonic() - began < wait_s
+        assert swapped.wait() == 0
+        alice.cancel([task])
+        assert lab.ended(task) == "cancelled"
 
 
 def test_who_has_no_account_on_the_masters_machine_is_told_and_an_admin_is_the_master(lab: OwnersLab) -> None:

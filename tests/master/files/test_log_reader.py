@@ -107,9 +107,9 @@ def test_all_who_follow_one_log_share_one_look(tmp_path: Path, monkeypatch: pyte
     looks: list[str] = []
     real = log_pieces.size
 
-    def look(path: str) -> int:
+    def look(path: str, where: log_pieces.Where) -> int:
         looks.append(path)
-        return real(path)
+        return real(path, where)
 
     monkeypatch.setattr(log_pieces, "size", look)
 
@@ -143,6 +143,34 @@ def test_who_hangs_up_is_forgotten(tmp_path: Path) -> None:
             await settled(lambda: logs.followed)
             peer.writer.close()
             await settled(lambda: not logs.followed and not logs._by_task)
+
+    run(story())
+
+
+def test_who_follows_a_log_with_other_rights_has_a_look_of_their_own(tmp_path: Path) -> None:
+    class Theirs(log_pieces.LogsHere):
+        looks = 0
+
+        def size(self, path: str, where: log_pieces.Where) -> int:
+            assert (path, where) == ("/x/1.log", (("/x",), None, None))
+            self.looks += 1
+            return 0
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            logs = master.place.logs
+            logs.look_every_s = 0.01
+            sources = [Theirs("ann"), Theirs("bob"), Theirs("bob")]
+            where = (("/x",), None, None)
+            waits = [logs.grown("/x/1.log", 0, None, 20, where=where, source=one) for one in sources]
+            waiting = [asyncio.ensure_future(wait) for wait in waits]
+            await settled(
+                lambda: logs.followed.get("/x/1.log") == len(sources) and all(one.looks for one in sources[:2])
+            )
+            assert len(logs._looking) == 2
+            for wait in waiting:
+                wait.cancel()
+            await settled(lambda: not logs._looking)
 
     run(story())
 

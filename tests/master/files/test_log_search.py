@@ -284,8 +284,8 @@ def test_a_log_is_searched_with_the_rights_with_which_it_is_read(tmp_path: Path)
             asked.append((path, where))
             return reader(b"theirs\n")(offset, limit)
 
-        def size(self, path: str) -> int:
-            raise NotImplementedError(path)
+        def size(self, path: str, where: log_pieces.Where) -> int:
+            raise NotImplementedError(path, where)
 
     async def story() -> None:
         log = tmp_path / "1.log"

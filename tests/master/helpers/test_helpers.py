@@ -13,13 +13,14 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from master.files import log_pieces
 from master.files.drafts import Drafts
 from master.files.errors import NotEmptyError
 from master.files.log_file import Own
 from master.files.needed import Needed
 from master.files.owners import Who
 from master.files.service import Files
-from master.helpers import frames
+from master.helpers import frames, remote
 from master.helpers.acting import Acting
 from master.helpers.frames import Call, Place
 from master.helpers.helper import Helper
@@ -62,8 +63,8 @@ def here(tmp_path: Path) -> Iterator[Here]:
     assert starter.close() == ""
 
 
-def _refuse(*_: object) -> None:
-    raise PermissionError(13, "Permission denied")
+def _refused(*_: object) -> None:
+    raise ForbiddenError("not so")
 
 
 def test_every_operation_is_done_in_a_helper_that_can_load_nothing_more(here: Here) -> None:
@@ -104,13 +105,14 @@ def test_every_operation_is_done_in_a_helper_that_can_load_nothing_more(here: He
     where = ((str(here.root / "logs"),), None, Own(str(here.root / "logs"), "1.log"))
     log = str(here.root / "logs/1.log")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "stat", _refuse)  # the master may not look there
-        assert (logs.size(log), logs.size("/none")) == (5, 0)
+        patch.setattr(log_pieces, "known_size", _refused)  # the master may not look there
+        patch.setattr(remote, "public_size", lambda _path: None)
+        assert (logs.size(log, where), logs.size("/none", where)) == (5, 0)
     assert logs.read(log, where, 0, 100, collapsed=False).data == b"a\rb\nc"
     assert logs.read(log, where, 0, 100, collapsed=True)[1:3] == (b"b\n", b"c")
     with refusing(ForbiddenError, "log_not_visible", path="/etc/passwd"):
         logs.read("/etc/passwd", where, 0, 100, collapsed=False)
-    assert (logs.size(log), logs.size("/none")) == (5, 0)
+    assert (logs.size(log, where), logs.size("/none", where)) == (5, 0)
     assert noting.ask("remove_draft", path="data/x", name="no draft") is True
     assert asked == OPERATIONS.keys()
     with pytest.raises(Exception, match="list: TypeError"):
@@ -148,6 +150,38 @@ def test_a_draft_of_a_time_when_helpers_were_wanted_is_swept_as_the_master_does_
     files.uploads.sweep(files.remove_as)
     assert not path.exists()
     assert msgspec.json.decode(book.read_bytes()) == []
+
+
+def test_the_master_looks_at_a_log_itself_only_where_any_account_could(here: Here) -> None:
+    """Whoever follows a log hears when it has another size, and may have put a link in its place."""
+    asked: list[str] = []
+
+    class Asked(As):
+        def ask(self, op: str, *_: object, **keys: object) -> object:
+            asked.append(f"{op} {keys['path']}")
+            return 7
+
+    logs = LogsAs(Asked(here.pool, "ann", ANN, here.drafts))
+    folder, hidden = here.root / "logs", here.root / "task_info"
+    where = ((str(folder), str(here.root / "data")), None, Own(str(folder), "1.log"))
+    hidden.mkdir(mode=0o700)
+    for file in (folder / "plain" / "1.log", folder / "2.log", hidden / "key", here.root / "data/own/bob/1.log"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"x" * 3)
+    (here.root / "data").chmod(0o700)
+
+    def size(target: str | Path) -> tuple[int, bool]:
+        asked.clear()
+        (folder / "1.log").unlink(missing_ok=True)
+        (folder / "1.log").symlink_to(target)
+        return logs.size(str(folder / "1.log"), where), bool(asked)
+
+    assert size("plain/1.log") == (3, False)
+    assert size("none/1.log") == (0, False)
+    assert logs.size("/etc/passwd", where) == Path("/etc/passwd").stat().st_size
+    for others in ("2.log", hidden / "key", hidden / "none", here.root / "data/own/bob/1.log"):
+        assert size(others) == (7, True), others
+    assert logs.size(str(here.root / "data/own/bob/1.log"), where) == 7
 
 
 def test_one_that_ended_is_followed_by_another(here: Here) -> None:
