@@ -12,26 +12,48 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
-from wire.errors import MusterError
+from wire.errors import LimitError, MusterError
+from wire.message import Message
 
 log = logging.getLogger("muster.files")
 
 ABANDONED_S = 86_400.0
+MOST_OF_ONE = 1000
+"""Unfinished uploads of one user: the list is written anew at each change, and whoever changes it next waits for that.
+"""
 
 
 class Draft(msgspec.Struct, frozen=True):
     """One draft: the path that it will become, its own name, and when it was begun (seconds since the epoch);
-    `account`: with whose rights, "" for the master's."""
+    `account`: with whose rights, "" for the master's; `user`: who began it, "" where that is not known."""
 
     path: str
     name: str
     at: float
     account: str = ""
+    user: str = ""
+
+
+class Noting(Protocol):
+    """Where drafts are noted, for somebody."""
+
+    def note(self, path: str, name: bytes, account: str = "") -> None:
+        """A draft is about to be made."""
+
+    def forget(self, name: bytes) -> None:
+        """A draft is in its place, or gone."""
+
+    def noted(self, path: str, name: bytes, account: str = "") -> AbstractContextManager[None]:
+        """A draft that lives as long as the body, however long that is."""
+
+    def sweep(self, remove: Callable[[Draft], bool]) -> None:
+        """Offer all that nobody works on and that are a day old to `remove`."""
 
 
 class Drafts:
@@ -43,10 +65,21 @@ class Drafts:
         self._known = {draft.name: draft for draft in _load(path)}
         self._working: set[str] = set()
 
-    def note(self, path: str, name: bytes, account: str = "") -> None:
+    def of(self, user: str) -> DraftsOf:
+        """The same list, for one user."""
+        return DraftsOf(self, user)
+
+    def check_room(self, user: str) -> None:
+        """Raise LimitError where the user may begin no further upload."""
+        with self._lock:
+            begun = sum(draft.user == user and draft.name not in self._working for draft in self._known.values())
+        if begun >= MOST_OF_ONE:
+            raise LimitError(Message("uploads_unfinished", most=MOST_OF_ONE, hours=round(ABANDONED_S / 3600)))
+
+    def note(self, path: str, name: bytes, account: str = "", user: str = "") -> None:
         """A draft is about to be made."""
         with self._lock:
-            self._known[name.decode()] = Draft(path, name.decode(), time.time(), account)
+            self._known[name.decode()] = Draft(path, name.decode(), time.time(), account, user)
             self._save()
 
     def forget(self, name: bytes) -> None:
@@ -56,10 +89,10 @@ class Drafts:
                 self._save()
 
     @contextmanager
-    def noted(self, path: str, name: bytes, account: str = "") -> Iterator[None]:
+    def noted(self, path: str, name: bytes, account: str = "", user: str = "") -> Iterator[None]:
         """A draft that lives as long as the body, however long that is."""
         self._working.add(name.decode())
-        self.note(path, name, account)
+        self.note(path, name, account, user)
         try:
             yield
         finally:
@@ -94,6 +127,30 @@ class Drafts:
             new.replace(self._path)
         except OSError as error:
             log.warning("the book of drafts %s is not written: %s", self._path, error.strerror)
+
+
+class DraftsOf:
+    """The drafts of one user, in the list of all. See `Noting`."""
+
+    def __init__(self, drafts: Drafts, user: str) -> None:
+        self._drafts = drafts
+        self._user = user
+
+    def note(self, path: str, name: bytes, account: str = "") -> None:
+        """See `Noting`."""
+        self._drafts.note(path, name, account, self._user)
+
+    def forget(self, name: bytes) -> None:
+        """See `Noting`."""
+        self._drafts.forget(name)
+
+    def noted(self, path: str, name: bytes, account: str = "") -> AbstractContextManager[None]:
+        """See `Noting`."""
+        return self._drafts.noted(path, name, account, self._user)
+
+    def sweep(self, remove: Callable[[Draft], bool]) -> None:
+        """See `Noting`."""
+        self._drafts.sweep(remove)
 
 
 def _load(path: Path | None) -> list[Draft]:

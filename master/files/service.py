@@ -87,10 +87,8 @@ class Files:
     def seen_by(self, who: Who) -> Seen:
         """Return the files and uploads as this user may see and change them."""
         sight = self.owners.sight(who)
-        if sight is None:
-            return Seen(self.jail, self.uploads, Whose(user=who.user))
-        jail = self.jail.seen_by(sight)
-        return Seen(jail, self.uploads.seen_by(jail), Whose(user=who.user))
+        jail = self.jail if sight is None else self.jail.seen_by(sight)
+        return Seen(jail, self.uploads.seen_by(jail, self.drafts.of(who.user)), Whose(user=who.user))
 
     async def call(self, path: str, work: Callable[[], T], whose: Whose = NOBODYS) -> T:
         """Run something quick that touches `path`. Raises MusterError: its own, or that the storage hangs."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from master.files import place, tree
-from master.files.drafts import ABANDONED_S, Draft, Drafts
+from master.files.drafts import ABANDONED_S, Draft, Noting
 from master.files.errors import shown
 from master.files.jail import Entry, Jail, check_target
 from master.files.tree import NEW, open_regular, write_at
@@ -42,14 +42,14 @@ class Begun(msgspec.Struct, frozen=True):
 class Uploads:
     """The uploads into a jail. `limit`: bytes of a file."""
 
-    def __init__(self, jail: Jail, drafts: Drafts, limit: int) -> None:
+    def __init__(self, jail: Jail, drafts: Noting, limit: int) -> None:
         self._jail = jail
         self._drafts = drafts
         self._limit = limit
 
-    def seen_by(self, jail: Jail) -> Uploads:
-        """The same uploads, into the jail as somebody sees it."""
-        return Uploads(jail, self._drafts, self._limit)
+    def seen_by(self, jail: Jail, drafts: Noting) -> Uploads:
+        """The uploads of somebody, into the jail as they see it. `drafts`: theirs."""
+        return Uploads(jail, drafts, self._limit)
 
     def begin(
         self, path: str, size: int, *, overwrite: bool = True, upload: str | None = None, mode: int | None = None

@@ -88,7 +88,7 @@ class Acting:
         bench = None
         if or_else is not None:
             bench = Bench(or_else, Logs(self._files.owners, who, str(self._files.root), self._log_folder))
-        return As(self._means.pool, account, who, self._files.drafts, bench)
+        return As(self._means.pool, account, who, self._files.drafts.of(who.user), bench)
 
     def _remove_draft(self, account: str, path: str, name: str) -> bool:
         if not self.is_on:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import msgspec
 
-from master.files.drafts import Drafts
+from master.files.drafts import Noting
 from master.files.place import DRAFT
 from master.files.tree import Tick as Goes
 from master.helpers.frames import CALL, Begins, BrokenError, Call, Done, Failed, Over, Tick, receive, send
@@ -29,7 +29,7 @@ class Helper:
         self._control = control
         self._patience_s = patience_s
 
-    def call(self, call: Call, drafts: Drafts, tick: Goes) -> msgspec.Raw:
+    def call(self, call: Call, drafts: Noting, tick: Goes) -> msgspec.Raw:
         """Have it done, and wait; what it takes for drafts is noted in `drafts`. Raises GoneError, MusterError."""
         ours, theirs = socket.socketpair()
         with ours:
@@ -52,7 +52,7 @@ class Helper:
             except (BrokenError, OSError) as error:
                 raise StorageError(Message("helper_ended", account=self.account, said=str(error))) from None
 
-    def _hear(self, connection: socket.socket, drafts: Drafts, tick: Goes) -> msgspec.Raw:
+    def _hear(self, connection: socket.socket, drafts: Noting, tick: Goes) -> msgspec.Raw:
         with ExitStack() as working:
             while True:
                 answer = receive(connection, Tick | Begins | Over | Done | Failed)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from master.files.drafts import Drafts
+from master.files.drafts import Noting
 from master.files.tree import Tick
 from master.helpers.frames import Call
 from master.helpers.helper import GoneError, Helper
@@ -74,7 +74,7 @@ class Pool:
         """Those that have a helper, or are about to."""
         return list(self._slots)
 
-    def call(self, account: str, call: Call, drafts: Drafts, tick: Tick) -> msgspec.Raw:
+    def call(self, account: str, call: Call, drafts: Noting, tick: Tick) -> msgspec.Raw:
         """Have it done with the rights of this account. Raises MusterError."""
         for _ in range(2):
             with self._slot(account) as slot:

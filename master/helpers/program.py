@@ -216,7 +216,7 @@ class _ToldDrafts(Drafts):
         super().__init__(None)
         self._say = say
 
-    def note(self, path: str, name: bytes, account: str = "") -> None:  # noqa: ARG002
+    def note(self, path: str, name: bytes, account: str = "", user: str = "") -> None:  # noqa: ARG002
         """A draft is about to be made."""
         self._say(Begins(path, name.decode(), working=False))
 
@@ -225,7 +225,7 @@ class _ToldDrafts(Drafts):
         self._say(Over(name.decode()))
 
     @contextmanager
-    def noted(self, path: str, name: bytes, account: str = "") -> Iterator[None]:  # noqa: ARG002
+    def noted(self, path: str, name: bytes, account: str = "", user: str = "") -> Iterator[None]:  # noqa: ARG002
         """A draft that lives as long as the body, however long that is."""
         self._say(Begins(path, name.decode(), working=True))
         yield

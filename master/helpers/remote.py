@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from master.files import jail, log_pieces
-from master.files.drafts import Drafts
+from master.files.drafts import Noting
 from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing
 from master.files.log_file import Own
 from master.files.needed import Needed
@@ -36,7 +36,7 @@ class As:
     """`account`: with whose rights; `who`: whose call it is, for the rules of `files`; `or_else`: what the same is done
     with, as the master, where the account may not; None: it is refused."""
 
-    def __init__(self, pool: Pool, account: str, who: Who, drafts: Drafts, or_else: Bench | None = None) -> None:
+    def __init__(self, pool: Pool, account: str, who: Who, drafts: Noting, or_else: Bench | None = None) -> None:
         self.account = account
         self._pool = pool
         self._who = who

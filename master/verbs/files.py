@@ -264,6 +264,8 @@ async def upload_begin(context: Context, params: UploadBegin) -> Begun:
     """Begin an upload, or go on with one."""
     files, seen = context.master.files, _seen(context)
     files.sweep()
+    if params.upload is None:
+        files.drafts.check_room(who(context.caller).user)
     return await files.call(
         params.path,
         lambda: seen.uploads.begin(

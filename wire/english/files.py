@@ -85,6 +85,10 @@ FILES: dict[str, str] = {
         "{path}: {bytes:,} bytes do not fit: the disk has {left:,} left; delete what is not needed there"
     ),
     "piece_too_large": "a piece has at most {most:,} bytes, not {bytes:,}",
+    "uploads_unfinished": (
+        "{most:,} of your uploads are unfinished: finish or cancel some, or wait; one that nobody works on is removed "
+        "after {hours} hours"
+    ),
     "upload_beyond": "{path}: beyond limits.upload_bytes in conf.json ({most:,})",
     "upload_gap": "{path}: {here:,} bytes are here and the piece begins at {begin:,}",
     "upload_incomplete": "{path}: {here:,} bytes are here, not {bytes:,}; send what is missing",

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from master.files import drafts
 from master.files.service import Files
+from tests.faults import says
 from tests.master.durable.storage import hanging
 from tests.master.in_process import InProcess, run
 from tests.waiting import settled
@@ -109,6 +111,26 @@ def test_an_upload_over_the_wire(tmp_path: Path) -> None:
             other = await peer.call("file.upload_begin", path="data/y", size=6)
             await peer.call("file.upload_cancel", path="data/y", upload=other["upload"])
             assert os.listdir(tmp_path / "data") == ["x"]  # noqa: PTH208
+
+    run(story())
+
+
+def test_a_user_has_so_many_unfinished_uploads_and_goes_on_with_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "MOST_OF_ONE", 2)
+
+    async def story() -> None:
+        async with lab(tmp_path) as master:
+            peer = await open_lab(master)
+            begun = [await peer.call("file.upload_begin", path=f"data/{name}", size=1) for name in "ab"]
+            _, why = await peer.told("file.upload_begin", path="data/c", size=1)
+            assert says(why, "uploads_unfinished")
+            which = {"path": "data/a", "upload": begun[0]["upload"]}
+            assert (await peer.call("file.upload_begin", **which, size=1))["received"] == 0
+            await peer.call("file.write", path="data/c", content=b64(b"x"))
+            await peer.call("file.upload_cancel", **which)
+            await peer.call("file.upload_begin", path="data/c", size=1)
 
     run(story())
 

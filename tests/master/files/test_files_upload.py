@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from master.files import drafts
 from master.files.drafts import ABANDONED_S, Drafts
 from master.files.jail import Jail
+from master.files.owners import Who
+from master.files.service import Files
 from master.files.upload import MAX_PIECE, Uploads
 from tests.faults import refusing
 from wire.errors import BadRequestError, ConflictError, LimitError, NotFoundError, StorageError
@@ -27,9 +30,9 @@ class Place:
         self.root = folder
         self.book = folder / "drafts.json"
         (folder / "data").mkdir(exist_ok=True)
-        drafts = Drafts(self.book)
-        self.jail = Jail(folder, ("data",), drafts=drafts)
-        self.uploads = Uploads(self.jail, drafts, LIMIT)
+        noted = Drafts(self.book)
+        self.jail = Jail(folder, ("data",), drafts=noted)
+        self.uploads = Uploads(self.jail, noted, LIMIT)
 
     @property
     def files(self) -> list[str]:
@@ -46,6 +49,26 @@ class Place:
 def place(tmp_path: Path) -> Place:
     """An empty one."""
     return Place(tmp_path)
+
+
+def test_unfinished_uploads_are_counted_for_each_user_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "MOST_OF_ONE", 2)
+    files = Files(tmp_path, ("data",), book=tmp_path / "drafts.json")
+    (tmp_path / "data").mkdir()
+    ann, bob = files.seen_by(Who("ann")), files.seen_by(Who("bob"))
+    begun = [ann.uploads.begin(f"data/{number}", 1) for number in range(2)]
+    with files.drafts.of("bob").noted("data/copy", b".muster-copy-1"):
+        files.drafts.check_room("bob")
+        bob.uploads.begin("data/bobs", 1)
+        files.drafts.check_room("bob")
+    for known in (files.drafts, Drafts(tmp_path / "drafts.json")):
+        with refusing(LimitError, "uploads_unfinished", most=2, hours=24):
+            known.check_room("ann")
+        known.check_room("bob")
+    ann.uploads.cancel("data/0", begun[0].upload)
+    files.drafts.check_room("ann")
 
 
 def test_a_file_comes_in_pieces_and_appears_when_it_is_whole(place: Place) -> None:

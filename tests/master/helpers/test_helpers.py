@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from master.files import log_pieces
+from master.files import drafts, log_pieces
 from master.files.drafts import Drafts
 from master.files.errors import NotEmptyError
 from master.files.log_file import Own
@@ -137,6 +137,18 @@ def test_a_draft_is_in_the_masters_book_and_is_swept_with_the_rights_that_made_i
     files.uploads.sweep(files.remove_as)
     assert not path.exists()
     assert msgspec.json.decode((here.root / "drafts.json").read_bytes()) == []
+
+
+def test_an_upload_with_the_rights_of_an_account_counts_as_its_users(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "MOST_OF_ONE", 1)
+    files = Files(here.root, ("data",), book=here.root / "drafts.json")
+    acting = Acting(files, str(here.root / "logs"), here.means, holds=lambda: True, account_of=lambda owner: owner)
+    acting.seen_by(ANN, "ann").uploads.begin("data/up", 3)
+    files.drafts.check_room("bob")
+    with refusing(LimitError, "uploads_unfinished"):
+        files.drafts.check_room("ann")
 
 
 def test_a_draft_of_a_time_when_helpers_were_wanted_is_swept_as_the_master_does_it(here: Here) -> None:

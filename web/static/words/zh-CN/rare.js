@@ -2,6 +2,7 @@
 
 /** @type {Record<string, string>} */
 export const WORDS = {
+  uploads_unfinished: "你有 {most:,} 个上传尚未完成：请先完成或取消一些，或稍后再试；无人继续的上传会在 {hours} 小时后删除",
   agent_reads_nothing: "代理不读取消息：有超过 {mib} MiB 等待发送给它",
   admin_logs_in: "{verb} 需要登录：{user} 的任务在 master 的机器上以这个账户运行，所以仅凭账户只能查看和提交。请用 `muster login` 输入密码登录；还没有密码时，由运行 master 的账户生成链接（`muster users link {user:quoted}`）",
   ended_as_stray: "使用了没有分给它的卡（{node}{gpus:gpus}），因此被终止（scheduler.stray_tasks）：请按实际所需申请（`--gpus`），不要改动 CUDA_VISIBLE_DEVICES",
