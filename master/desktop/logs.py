@@ -8,6 +8,7 @@ with a plain name leads to it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import shlex
@@ -38,6 +39,8 @@ LINKS = "desktop"
 """The folder in the log folder where such links lie, and the texts for who asks for a log that there is not."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FURTHER = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NOTHING = "/dev/null"
+"""For who can be told no path: without one `cat` never ends."""
 AWAITED_S = 3.0
 """A task that is just being started makes its log itself; so long we wait for it."""
 _LOOK_EVERY_S = 0.1
@@ -57,13 +60,13 @@ async def train_log(calls: Calls, info: Any) -> Reply:
     except (BadRequestError, NotFoundError, StorageError):
         return "ret_train_log_path", await _in_thread(calls, _note, folder, "unknown")
     calls.check("log.read", task)
-    appeared = task.state is TaskState.STARTING and await _appears(calls, task.log_path)
+    where = masters_place(calls.context(), task)
+    appeared = task.state is TaskState.STARTING and await _appears(calls, task.log_path, where)
     if not appeared and (task.state in QUEUED or task.state is TaskState.STARTING):
         # It is not made here: the node's account may be another one, and could not write into ours.
         return "ret_train_log_path", await _in_thread(calls, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
-    if Path(path).parent != folder:
-        where = masters_place(calls.context(), task)
+    if Path(path).parent != folder or Path(path).name not in (f"{task.id}.log", f"{id_text(task.id)}.log"):
         if placed_log(task) == f"{folder}/{task.id}.log":  # it ran as its owner, who alone can make it there
             return "ret_train_log_path", await _in_thread(calls, _present_own, folder, path, f"{task.id}.log", where)
         return "ret_train_log_path", await _in_thread(calls, _present_other, folder, path, f"{task.id}.log", where)
@@ -83,11 +86,11 @@ async def _in_thread(calls: Calls, work: Callable[..., T], *values: Any) -> T:
     return await calls.master.files.quick.call("the log folder", lambda _tick: work(*values))
 
 
-async def _appears(calls: Calls, path: str) -> bool:
+async def _appears(calls: Calls, path: str, where: Where) -> bool:
     """Wait for the log; whether it came. It does so a moment before the word that the task runs."""
     with suppress(TimeoutError):
         async with asyncio.timeout(AWAITED_S):
-            while not await _in_thread(calls, os.path.exists, path):  # noqa: ASYNC110  (another machine makes it)
+            while not await _in_thread(calls, _is_file, path, where):  # noqa: ASYNC110  (another machine makes it)
                 await asyncio.sleep(_LOOK_EVERY_S)
             return True
     return False
@@ -101,7 +104,7 @@ def _present(folder: Path, path: str, name: str) -> str:
 
 def _present_other(folder: Path, path: str, name: str, where: Where) -> str:
     """Likewise where the owner wished the log to be. Nothing is created there: the master may write where the owner may
-    not."""
+    not, and in the log folder it is the place of another task's log."""
     return _plain(folder, path, name) if _is_file(path, where) else _note(folder, "elsewhere")
 
 
@@ -121,10 +124,13 @@ def _is_file(path: str, where: Where) -> bool:
 
 def _note(folder: Path, which: str) -> str:
     name = f"{which}.txt"
-    with suppress(OSError), _own_folder(folder) as own:
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=own)
-        with os.fdopen(fd, "w", encoding="utf-8") as note:
-            note.write(_NOT_THERE[which])
+    try:
+        with _own_folder(folder) as own, suppress(FileExistsError):
+            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=own)
+            with os.fdopen(fd, "w", encoding="utf-8") as note:
+                note.write(_NOT_THERE[which])
+    except OSError:
+        return NOTHING
     return _plain(folder, str(folder / LINKS / name), name)
 
 
@@ -140,12 +146,16 @@ def _open(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def _own_folder(folder: Path) -> Iterator[int]:
-    """The folder LINKS, open. Others may write into the log folder; a link that they put there is not followed."""
+    """The folder LINKS, open. Others may write into the log folder; a link or a folder that they put there is not used.
+    Raises OSError."""
     with _open(folder) as above:
+        owners = 0, os.geteuid(), os.fstat(above).st_uid
         with suppress(FileExistsError):
             os.mkdir(LINKS, dir_fd=above)
         fd = os.open(LINKS, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     try:
+        if os.fstat(fd).st_uid not in owners:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
         yield fd
     finally:
         os.close(fd)
@@ -198,12 +208,12 @@ def _plain(folder: Path, path: str, name: str) -> str:
 
 
 def _refuse_train(_info: Any, _text: str) -> Reply:
-    # Nothing of the request may reach the client's shell, and without a path `cat` never ends.
-    return "ret_train_log_path", "/dev/null"
+    # Nothing of the request may reach the client's shell.
+    return "ret_train_log_path", NOTHING
 
 
 def _refuse_server(_info: Any, _text: str) -> Reply:
-    return "ret_server_log", "/dev/null"
+    return "ret_server_log", NOTHING
 
 
 KINDS: dict[str, Kind] = {

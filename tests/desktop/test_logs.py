@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from functools import partial
@@ -15,6 +16,7 @@ from master.core.tasks.task import Task, TaskState
 from master.desktop import logs
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import DesktopPlace, in_loop, with_client
+from tests.rights import need_users
 from wire.message import Message
 
 SAFE = re.compile(r"/[\w@%+=:,./-]+", re.ASCII)
@@ -170,6 +172,35 @@ def test_what_others_put_into_the_log_folder_is_not_followed(tmp_path: Path) -> 
         client.ask("get_train_log_path", "77")
         assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["1.log"]
         assert (tmp_path / "elsewhere/1.log").read_text(encoding="utf-8") == "kept"
+
+    with_client(tmp_path, story)
+
+
+def test_a_folder_that_an_account_put_in_the_place_of_ours_is_not_used(tmp_path: Path) -> None:
+    """That account could say there of others' logs what it likes."""
+    need_users()
+
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        links, real = tmp_path / "logs/desktop", tmp_path / "data/with blank.log"
+        links.mkdir()
+        (links / "unknown.txt").write_text("a lie", encoding="utf-8")
+        os.chown(links, 4301, 4301)
+        real.write_text("said\n", encoding="utf-8")
+        in_loop(master, lambda: master.submit("one", log_path=str(real)))
+        end(master, 1)
+        assert client.ask("get_train_log_path", "77") == "/dev/null"
+        assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
+        assert [path.name for path in links.iterdir()] == ["unknown.txt"]
+
+    with_client(tmp_path, story)
+
+
+def test_no_file_is_made_at_the_place_of_another_tasks_log(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        in_loop(master, lambda: master.submit("one", log_path=f"{tmp_path}/logs/9.log"))
+        end(master, 1, "it could not start")
+        assert "is not there" in cat(client.ask("get_train_log_path", "00000000000001"))
+        assert not (tmp_path / "logs/9.log").exists()
 
     with_client(tmp_path, story)
 
