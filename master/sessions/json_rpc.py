@@ -69,6 +69,7 @@ class JsonRpcSession(Session):
         self._long: Request | None = None
         """Its answer is being made in slices; what was asked for after it waits."""
         self._long_size = 0
+        self._long_stalled = False  # could nothing be written when it began?
         self._begun = False
         """It has said something that can be understood."""
         self._is_over = False
@@ -266,8 +267,8 @@ class JsonRpcSession(Session):
             self._at_work += size
             running.add_done_callback(partial(self._job_ended, size))
         elif running is not None:
-            self._long = request
-            self._long_size = size
+            self._long, self._long_size = request, size
+            self._long_stalled = self._streams.engine.stalled
             self._at_work += size
         if request.method == "subscribe":
             self._may_keep()
@@ -281,7 +282,13 @@ class JsonRpcSession(Session):
         self._freed()
 
     def _answer(self, request: Request, result: Any, error: MusterError | None) -> None:
-        """Encode now, for what is true now; send once it is durable."""
+        """Encode now, for what is true now; send once it is durable. What was made in part before nothing could be
+        written does not say what is not saved yet, and is made anew."""
+        if error is None and self._began_before_the_stall(request):
+            self._long, self._at_work = None, self._at_work - self._long_size
+            self._begin(request, self._long_size)
+            self._freed()
+            return
         if error is not None:
             self._refuse(request.id, error)
         elif request.id is not None:
@@ -296,10 +303,17 @@ class JsonRpcSession(Session):
     def _instead(self, request: Request, error: MusterError) -> list[bytes]:
         """Return the frames that replace an answer whose facts cannot be made durable. A verb that only looks is
         answered anew, because by now the answer can say what is not saved yet; a subscriber asks for a new snapshot."""
-        if self._calls.only_looks(request.method) and request.method != "subscribe":
+        if self._can_begin_anew(request):
             self._begin(request)
             return []
         return [frames.refusal(error, request.id)]
+
+    def _began_before_the_stall(self, request: Request) -> bool:
+        is_stalled = self._streams.engine.stalled
+        return self._long is request and is_stalled and not self._long_stalled and self._can_begin_anew(request)
+
+    def _can_begin_anew(self, request: Request) -> bool:
+        return self._calls.only_looks(request.method) and request.method != "subscribe"
 
     def _refuse(self, request_id: int | str | None, error: MusterError) -> None:
         self.buffer.send_durable([frames.refusal(error, request_id)])

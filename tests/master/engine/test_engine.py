@@ -23,6 +23,8 @@ from master.durable.store import RESERVE, Store
 from master.engine import engine as engine_module
 from master.engine import plan_pace
 from master.engine.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
+from master.verbs import turns
+from master.verbs.task_rows import WholeRows
 from tests.master.executor import played
 from tests.master.in_process import InProcess, MoodyDisk, run
 from tests.waiting import settled
@@ -318,6 +320,41 @@ def test_who_only_looks_just_when_the_disk_refuses_is_shown_what_is_not_saved(tm
             assert shown["unsaved"] is True
             assert [task["unsaved"] for task in listed["tasks"]] == [True]
             assert told["unsaved"] == [1]
+
+    run(story())
+
+
+def test_a_list_that_was_begun_before_the_disk_refused_tells_what_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "SHARE_S", 0.0)  # one slice in each turn of the loop
+    made: list[int] = []
+    add = WholeRows.add
+
+    def noted(rows: WholeRows, tasks: Sequence[Task]) -> None:
+        add(rows, tasks)
+        made.append(len(tasks))
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit_batch", commands=["true"] * 3000, hold=True)
+            await settled(lambda: master.engine._commit_at is None)
+            monkeypatch.setattr(WholeRows, "add", noted)
+            commit, loop = master.engine._commit, asyncio.get_running_loop()
+
+            def after_some_rows() -> None:
+                loop.call_soon(commit if made else after_some_rows)
+
+            monkeypatch.setattr(master.engine, "_commit", after_some_rows)
+            master.disk.refuse = errno.ENOSPC
+            changed = peer.ask("task.edit", id=1, changes={"name": "other"})
+            listed = peer.ask("task.list")
+            assert "error" in await peer.answer(changed)
+            monkeypatch.setattr(master.engine, "_commit", commit)
+            assert made[0] < 3000
+            tasks = (await peer.answer(listed))["result"]["tasks"]
+            assert [task["id"] for task in tasks if task["unsaved"]] == [1]
 
     run(story())
 
