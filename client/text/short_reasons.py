@@ -60,14 +60,14 @@ SHORT = {
     "suited": "has {fitting} that fit{fitting:s|}",
     "slots_taken": "has {taken} of {has} slots taken",
     "allocation_free": "allocation {id} has {free} free",
-    "kept_for_it": "is reserved for it, after {tasks:few}",
-    "kept_for_it_until": "is reserved for it by {until:minute}",
-    "kept_for_it_after": "is reserved for it, after {tasks:few}",
-    "kept_for_it_free": "is reserved for it",
-    "kept_for_another": "is reserved for {task}",
-    "kept_for_another_until": "is reserved for {task}",
-    "kept_for_another_still": "is reserved for {task}",
-    "kept_for_another_free": "is reserved for {task}",
+    "kept_for_it": "{node} is reserved for it, after {tasks:few}",
+    "kept_for_it_until": "{node} is reserved for it by {until:by}",
+    "kept_for_it_after": "{node} is reserved for it, after {tasks:few}",
+    "kept_for_it_free": "{node} is reserved for it",
+    "kept_for_another": "{node} is reserved for {task}",
+    "kept_for_another_until": "{node} is reserved for {task}",
+    "kept_for_another_still": "{node} is reserved for {task}",
+    "kept_for_another_free": "{node} is reserved for {task}",
     "could_not_start_it": "could not start it",
     # How it ended.
     "not_executable": "exit {code}: not executable",
@@ -97,7 +97,7 @@ SHORT = {
     "predecessor_did_not_succeed": "{id} ended: {state}",
     "predecessor_did_not_fail": "{id} ended: {state}",
 }
-_IN_THE_WAY = ("has ", "is reserved", "could not ")
+_IN_THE_WAY = ("has ", "could not ")
 """How that begins which follows a node's name without a colon."""
 
 
@@ -152,7 +152,7 @@ def _obstacle(message: Message) -> str:
     if not what.startswith(_IN_THE_WAY):
         return f"{nodes}: {what}"
     if isinstance(nodes, Several) and nodes.count > 1:
-        what = what.replace("has ", "have ", 1).replace("is ", "are ", 1)
+        what = what.replace("has ", "have ", 1)
     return f"{nodes} {what}"
 
 

@@ -172,6 +172,10 @@ def _free(nodes: Several, free: int, unit: str = "GPU") -> Message:
     return Message("obstacle_because", nodes=nodes, what=what, because=(Message("held_by", tasks=ids([7])),))
 
 
+def _kept(key: str, **more: Any) -> Message:
+    return Message(key, node="n1", gpus=ids(range(2)), tasks=ids([7]), **more)
+
+
 SHORT_REASONS: list[tuple[dict[str, Any], str]] = [
     ({**_because("command_not_found", code=127), "exit_code": 127}, "exit 127: not found"),
     ({**_because("not_executable", code=126), "exit_code": 126}, "exit 126: not executable"),
@@ -192,6 +196,12 @@ SHORT_REASONS: list[tuple[dict[str, Any], str]] = [
         "2 GPUs and 8 CPUs: n1 has 1 GPU free",
     ),
     (_needs(_amount(2, "GPU"), obstacles=()), "2 GPUs"),
+    (
+        _needs(_amount(2, "GPU"), obstacles=(_kept("kept_for_it_until", until=61.0), _free(names(["n2"]), 1))),
+        time.strftime("2 GPUs: n1 is reserved for it by %Y-%m-%d %H:%M; n2 has 1 free", time.localtime(120)),
+    ),
+    (_needs(_amount(2, "GPU"), obstacles=(_kept("kept_for_it"),)), "2 GPUs: n1 is reserved for it, after 7"),
+    (_needs(_amount(2, "GPU"), obstacles=(_kept("kept_for_another", task=9),)), "2 GPUs: n1 is reserved for 9"),
     (
         _needs(
             _amount(1, "GPU"),
