@@ -7,6 +7,8 @@ Pure. The end of a task is known by its limit, or by what its like took. Tasks o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -218,17 +220,26 @@ class Forecast:
         holders = [one for one in map(self.task, active) if _asks(request_of(one), need.resource)]
         return self._ahead(task_id, free, (need,), self._in_order(list(map(self._timed, holders)), 0).tasks, give_back)
 
+    def needed(self, node: Node, request: Request, holders: Iterable[int]) -> list[int]:
+        """Return those of the tasks that end before this fits on a node without which it would not fit: of several
+        that end first, the last one may give back enough by itself."""
+        needs, needed, rest = request.needs_on(node.name), list[Task](), list(map(self.task, holders))
+        while True:
+            free = FreeNode.soon(node)
+            for task in needed:
+                _give_back(free, node.name, task)
+            ended = _end(free, needs, rest, partial(_give_back, free, node.name))
+            if not ended:
+                return sorted(task.id for task in needed)
+            *rest, last = ended
+            needed.append(last)
+
     def _on_node(self, task_id: int, node: Node, needs: tuple[Need, ...]) -> Hold | None:
-        free = FreeNode.soon(node)
-
-        def give_back(holder: Task) -> None:
-            part = part_on(holder.allocation, node.name)
-            if part is not None:
-                free.give_back(_of_node(holder), part)
-
+        free, name = FreeNode.soon(node), node.name
         asked = {need.resource for need in needs}
-        holders = [one for one in self._holders_on(node) if asked & {need.resource for need in _of_node(one)}]
-        return self._ahead(task_id, free, needs, holders, give_back)
+        exact = {gpu for need in needs if need.resource == GPUS.name for gpu in need.exact}
+        holders = [one for one in self._holders_on(node) if _has_some(one, asked, exact, name)]
+        return self._ahead(task_id, free, needs, holders, partial(_give_back, free, name))
 
     def _ahead(
         self,
@@ -239,17 +250,23 @@ class Forecast:
         give_back: Callable[[Task], None],
     ) -> Hold | None:
         """Return the reservation where this is free now, and these give something back, one after the other."""
-        waits_for: list[int] = []
-        for holder in holders:
-            if free.fits(needs):
-                break
-            give_back(holder)
-            waits_for.append(holder.id)
+        waits_for = [holder.id for holder in _end(free, needs, holders, give_back)]
         if not free.fits(needs):
             return None
         taken = free.take(needs).get(GPUS.name, [])
         spare = {need.resource: free.counts[need.resource] for need in needs if need.resource != GPUS.name}
         return Hold(task_id, frozenset(taken), spare, self._until(waits_for), tuple(waits_for))
+
+
+def _end(free: Free, needs: Collection[Need], holders: Iterable[Task], give_back: Callable[[Task], None]) -> list[Task]:
+    """Have these give something back, one after the other, until there is enough; which have."""
+    ended = []
+    for holder in holders:
+        if free.fits(needs):
+            break
+        give_back(holder)
+        ended.append(holder)
+    return ended
 
 
 def _ids(tasks: Iterable[Task]) -> list[int]:
@@ -260,6 +277,22 @@ def _of_node(task: Task) -> Iterable[Need]:
     """Return the needs that a task gives back to its node: GPUs within an allocation stay that one's."""
     needs = request_of(task).needs
     return needs if task.within is None else [need for need in needs if need.resource != GPUS.name]
+
+
+def _give_back(free: Free, name: str, holder: Task) -> None:
+    """Take back what a task has of a node."""
+    part = part_on(holder.allocation, name)
+    if part is not None:
+        free.give_back(_of_node(holder), part)
+
+
+def _has_some(holder: Task, asked: AbstractSet[str], exact: AbstractSet[int], name: str) -> bool:
+    """Return whether a task has some of what is asked of a node; `exact`: only these GPUs will do, if there are any."""
+    found = asked & {need.resource for need in _of_node(holder)}
+    if not exact or found != {GPUS.name}:
+        return bool(found)
+    part = part_on(holder.allocation, name)
+    return part is not None and not exact.isdisjoint(part.gpus)
 
 
 def _asks(request: Request, resource: str) -> bool:

@@ -55,8 +55,10 @@ class Openings:
         places = self._places(demand, task_id)
         if demand.request.nodes > 1:
             return self._at_once(places, demand, first)
-        told = [self._way(first, [place]) for place in places if place.node.takes_tasks and not place.is_kept][:SOONEST]
-        told += [self._way(first, [place]) for place in places if place.node.takes_tasks and place.is_kept][:1]
+        open_places = [place for place in places if place.node.takes_tasks]
+        soonest = [place for place in open_places if not place.is_kept][:SOONEST]
+        soonest += [place for place in open_places if place.is_kept][:1]
+        told = [self._way(demand, first, [place]) for place in soonest]
         for is_link in (True, False):
             away = [place for place in places if _is_away(place.node, is_link=is_link)]
             away.sort(key=lambda place: bool(place.holders))
@@ -64,7 +66,7 @@ class Openings:
             if len(empty) > 1:
                 told.append(_all_of([*first, _one_of(empty, is_link=is_link)]))
             elif away:
-                told.append(self._way(first, away[:1]))
+                told.append(self._way(demand, first, away[:1]))
         if not places and (closed := self._closed(demand)):
             told.append(_all_of([*first, Message("would_be_open", nodes=names(closed, NAMES))]))
         return list(dict.fromkeys(told))  # the same of several nodes, where only a licence lacks
@@ -72,7 +74,7 @@ class Openings:
     def _at_once(self, places: list[_Place], demand: Demand, first: list[Message]) -> list[Message]:
         """Return the one way of a task that needs several nodes at once."""
         chosen = sorted(places, key=lambda place: (not place.node.takes_tasks, place.is_kept))[: demand.request.nodes]
-        return [self._way(first, chosen)] if len(chosen) == demand.request.nodes else []
+        return [self._way(demand, first, chosen)] if len(chosen) == demand.request.nodes else []
 
     def _places(self, demand: Demand, task_id: int) -> list[_Place]:
         """Return the nodes that could take it once tasks there have ended, the soonest first."""
@@ -112,16 +114,17 @@ class Openings:
                 conditions.append(self._ends(hold.holders, _NEVER if hold.until is None else hold.until, ()))
         return conditions
 
-    def _way(self, first: list[Message], places: list[_Place]) -> Message:
-        """Return all that has to happen on these nodes."""
+    def _way(self, demand: Demand, first: list[Message], places: list[_Place]) -> Message:
+        """Return all that has to happen on these nodes, and nothing that need not."""
         conditions = list(first)
         if cut_off := [place.node.name for place in places if _is_away(place.node, is_link=True)]:
             conditions.append(Message("would_be_back", nodes=names(cut_off, NAMES)))
         if closed := [place.node.name for place in places if _is_away(place.node, is_link=False)]:
             conditions.append(Message("would_take_tasks", nodes=names(closed, NAMES)))
-        holders = [number for place in places for number in place.holders]
-        if holders:
-            busy = [place for place in places if place.holders]
+        busy = [place for place in places if place.holders]
+        if busy:
+            ending = (self._forecast.needed(place.node, demand.request, place.holders) for place in busy)
+            holders = [number for some in ending for number in some]
             conditions.append(self._ends(holders, max(place.until for place in busy), [one.node.name for one in busy]))
         conditions += [_no_more_kept(self._holds[place.node.name]) for place in places if place.is_kept]
         if not conditions:  # no sample has shown yet that its GPUs are free

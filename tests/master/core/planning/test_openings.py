@@ -189,6 +189,31 @@ def test_a_task_on_the_node_that_has_nothing_of_what_lacks_need_not_end() -> Non
     assert other.state is TaskState.RUNNING
 
 
+def test_a_task_on_another_gpu_than_those_that_are_asked_for_need_not_end() -> None:
+    core = core_with(node("a", 4))
+    soon = runs(core, gpu_ids=[1], node="a", time_limit_s=600.0)
+    holder = runs(core, gpu_ids=[0], node="a", time_limit_s=3600.0)
+    task = waits(core, gpu_ids=[0], node="a")
+    assert [text.split(" (expected by ")[0] for text in ways(core, task)] == [f"task {holder.id} ends on a"]
+    core.force(task.id)
+    core.plan(NOW)
+    assert core.holds["a"].holders == (holder.id,)
+    ends(core, holder)
+    assert starts(core, task)
+    assert soon.state is TaskState.RUNNING
+
+
+def test_a_task_that_ends_before_one_which_gives_back_enough_by_itself_need_not_end() -> None:
+    core = core_with(node("a", 4))
+    soon = runs(core, gpus=1, time_limit_s=600.0)
+    holder = runs(core, gpus=3, time_limit_s=3600.0)
+    task = waits(core, gpus=3)
+    assert [text.split(" (expected by ")[0] for text in ways(core, task)] == [f"task {holder.id} ends on a"]
+    ends(core, holder)
+    assert starts(core, task)
+    assert soon.state is TaskState.RUNNING
+
+
 def test_a_gpu_whose_last_task_has_just_ended_has_to_be_shown_free() -> None:
     core = core_with(node("a", 1))
     core.gpus_seen("a", [GpuReport(0, memory_total_mib=24_564, memory_used_mib=0)], 0.0)
@@ -212,7 +237,7 @@ def test_gpus_that_strangers_use_have_to_be_free_again() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_is_told_first_lets_it_start(seed: int) -> None:
+def test_whatever_is_told_first_lets_it_start_and_all_of_it_is_needed(seed: int) -> None:
     chance = random.Random(seed)
     core = core_with(*(node(f"n{number}", chance.choice([1, 2, 4])) for number in range(4)))
     for _ in range(20):
@@ -222,7 +247,12 @@ def test_whatever_is_told_first_lets_it_start(seed: int) -> None:
             core.started(task.allocation[0].node, launch_of(task), 2.0, 2.0, pid=7)
     wanted = next(one for one in core.tasks.values() if one.state is TaskState.WAITING)
     (first, *_) = core.would_start(wanted, core.wait(wanted), NOW, lambda _: True)
-    ends(core, *(core.tasks[number] for number in parsed(first)))
+    for other in core.queue():
+        if other.state is TaskState.WAITING and other is not wanted:
+            core.cancel(other.id, NOW)
+    for number in parsed(first):
+        assert not starts(core, wanted), f"it starts before task {number} has ended: {first}"
+        ends(core, core.tasks[number])
     assert starts(core, wanted)
 
 
