@@ -27,6 +27,9 @@ LOOK_AGAIN_S = 60.0
 """Where nobody knows when a place will be free, a better one is looked for this often; and where its node has been away
 for so long."""
 
+LATE_S = 1.0
+"""So long after the time that is told for a place its holders are late: then another time is told, or none."""
+
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """A task has these places as soon as they are free: nodes, and licences by the names of their resources; `since`:
@@ -127,10 +130,16 @@ class Reserving:
 
     @property
     def wake_at(self) -> float | None:
-        """When a better place is to be looked for, for those whose node is away, in seconds since the epoch."""
-        now, away = self._forecast.now, (one for one in self._kept.values() if one.away_since is not None)
-        times = [_last_looked(one, now) + LOOK_AGAIN_S for one in away]
-        return min((at for at in times if at > now), default=None)
+        """When what is told of a reservation changes, or a better place is to be looked for, though nothing happens
+        until then; in seconds since the epoch."""
+        now = self._forecast.now
+        looks = [_last_looked(one, now) + LOOK_AGAIN_S for one in self._kept.values() if self._has_no_time(one)]
+        late = [hold.until + LATE_S for hold in self.holds.values() if hold.holders and hold.until is not None]
+        return min((at for at in (*looks, *late) if at > now), default=None)
+
+    def _has_no_time(self, known: Reservation) -> bool:
+        """Does nobody know when its place will be free, or is its node away?"""
+        return known.away_since is not None or any(self.holds[one.node].until is None for one in known.places)
 
     def _is_away(self, name: str) -> bool:
         node = self._inventory.nodes.get(name)
@@ -265,12 +274,9 @@ class Reserving:
         return are_all and not any(self.holds[place.node].holders for place in known.places)
 
     def _is_stuck(self, known: Reservation) -> bool:
-        """Does nobody know when its place will be free, or is its node away; and has nobody looked for a better one
-        lately?"""
-        is_away = known.away_since is not None
-        if not is_away and all(self.holds[place.node].until is not None for place in known.places):
-            return False
-        return abs(self._forecast.now - _last_looked(known, self._forecast.now)) >= LOOK_AGAIN_S
+        """Does nobody know when its place will be free, and has nobody looked for a better one lately?"""
+        is_due = abs(self._forecast.now - _last_looked(known, self._forecast.now)) >= LOOK_AGAIN_S
+        return is_due and self._has_no_time(known)
 
     def _are_sooner(self, holds: Mapping[str, Hold], known: Reservation) -> bool:
         """Are these free before the places that it has, of which nobody knows when? A holder that runs longer than

@@ -454,6 +454,44 @@ def test_a_reservation_on_a_node_without_a_connection_moves_after_a_minute_and_i
     assert [(one.task, one.places[0].node, one.since) for one in core.reservations] == [(large.id, "b", 2.0)]
 
 
+def woken_at(core: Core) -> list[float]:
+    outcome = core.take_outcome()
+    return [one.at for one in outcome.effects if isinstance(one, WakeAt)] if outcome else []
+
+
+def test_a_time_that_was_told_and_has_passed_is_told_no_longer_though_nothing_else_happens() -> None:
+    core = core_with(FOUR)
+    busy(core, 4, time_limit_s=HOUR)
+    large = submit(core, gpus=4, urgent=True)
+    core.take_outcome()
+    core.plan(2.0)
+    ends = 1.0 + HOUR
+    assert says(core.why_it_waits(large), "kept_for_it_until", until=ends)
+    (late,) = woken_at(core)
+    assert ends < late <= ends + 60.0
+    core.woken()
+    core.plan(late)
+    assert says(core.why_it_waits(large), "kept_for_it", tasks=ids(range(1, 5)))
+
+
+def test_where_nobody_knows_when_a_place_is_free_a_better_one_is_looked_for_though_nothing_else_happens() -> None:
+    core = core_with(FOUR, msgspec.structs.replace(FOUR, name="b"))
+    busy(core, 4, node="a")
+    busy(core, 4, node="b", time_limit_s=HOUR)
+    large = submit(core, gpus=4, urgent=True, exclude=["b"])
+    core.plan(2.0)
+    core.edit(msgspec.structs.replace(large, exclude=[]))
+    core.plan(3.0)
+    for _ in range(100):
+        if says(core.why_it_waits(large), "kept_for_it_until", node="b"):
+            return
+        assert says(core.why_it_waits(large), "kept_for_it", node="a")
+        (now,) = woken_at(core)
+        core.woken()
+        core.plan(now)
+    pytest.fail("it keeps its place although another is free sooner")
+
+
 def test_while_a_node_is_away_and_there_is_no_other_place_one_is_looked_for_each_minute_and_no_more_often() -> None:
     core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",)))
     busy(core, 4, node="a", time_limit_s=HOUR)
