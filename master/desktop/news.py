@@ -182,8 +182,25 @@ class News:
             count = told[what] = told[what] + 1 if what in told else 1
             if count <= TOGETHER:
                 self._lines.append(_line(event, _LITTLE if self._hides else _MORE))
+                self._tell_if_too_large(event)
             else:
                 self._more[what].append(event[1])
+
+    def _tell_if_too_large(self, event: Event) -> None:
+        """Of a task that waits for a node with so many GPUs, as a client's may: the client is told nowhere else."""
+        what, number, task = event
+        if task is None or what not in (_ADDED, _AGAIN) or self._has_gpus(task.gpus):
+            return
+        why = self._core.why_it_waits(task)
+        if why is not None and why.key == "never":
+            from master.desktop.chinese import words_in_chinese  # noqa: PLC0415  (a start has no use for it)
+
+            more = "" if self._hides else f"（{_short(words_in_chinese(str(why.args['why'])))}）"
+            self._lines.append(f"任务 {id_text(number)} 会一直等待，直到有节点满足其要求{more}")
+
+    def _has_gpus(self, count: int) -> bool:
+        """Whether a node has so many."""
+        return any(len(node.spec.gpu_models) >= count for node in self._core.inventory.nodes.values())
 
     def _sum_up(self) -> None:
         """Write one line for all events that got no line of their own, and begin to count anew."""

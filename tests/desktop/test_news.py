@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from master.core.attempts.exits import Exit
-from master.core.nodes.inventory import NodeState
+from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.task import Task, TaskState
 from master.desktop import news as news_module
 from master.desktop import news_file
@@ -124,6 +124,25 @@ def test_a_thousand_tasks_at_once_are_one_line(tmp_path: Path) -> None:
             master.engine.client_change(lambda: master.core.submit(drafts, 1.0))
             await settled(lambda: (tmp_path / "news").stat().st_size)
             assert lines(tmp_path / "news") == ["任务 1 至 1000 已添加，共 1000 个"]
+            news.close()
+
+    run(story())
+
+
+def test_a_task_with_more_gpus_than_any_node_has_does_not_wait_in_silence(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            master.engine.event(lambda: master.core.set_nodes((NodeSpec(name="a", gpu_models=("GPU",) * 2),)))
+            news = News(master.engine, tmp_path / "news", None)
+            drafts = [Task(id=0, command="true", owner="ann", gpus=gpus) for gpus in (2, 9)]
+            master.engine.client_change(lambda: master.core.submit(drafts, 1.0, waits=True))
+            await settled(lambda: (tmp_path / "news").stat().st_size)
+            added, next_one, never = lines(tmp_path / "news")
+            assert [line.partition("（")[0] for line in (added, next_one)] == [
+                f"任务 {id_text(number)} 已添加" for number in (1, 2)
+            ]
+            assert never.startswith(f"任务 {id_text(2)} 会一直等待")
+            assert "节点 a 有 2 块" in never
             news.close()
 
     run(story())
