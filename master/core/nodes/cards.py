@@ -138,6 +138,7 @@ class Card:
             closed = why_closed(self.index)
             self.closed = _closed_to_shares(closed)  # who used more than its share is gone, too
             self.is_whole = closed is None
+            self.free_util = FULL - node.watch.busy_without_tasks(self.index)
 
     def is_of(self, models: Sequence[str]) -> bool:
         """Is it of one of these models? Of any, if none is named."""

@@ -145,6 +145,8 @@ class GpuWatch:
         """A task gave this GPU back. Kept back until a sample shows its memory free, if samples tell of it."""
         if gpu in self.newest:
             self._settling[gpu] = (task_id, None)
+            if not self.newest[gpu].foreign:
+                self._busy.pop(gpu, None)
 
     def settling(self) -> dict[int, Message]:
         """The GPUs whose last task has ended and whose memory no sample has shown free yet."""
@@ -224,13 +226,19 @@ class GpuWatch:
 
     def busy_percent(self, gpu: int, holders: Collection[int]) -> float:
         """How much of its time a GPU is in use, smoothed, in percent. Of one with a task that has not been seen there
-        for `RAMP_S` nobody can say, so it counts as busy; of one that no sample tells of, as idle."""
+        for `RAMP_S` nobody can say, so it counts as busy; of one that no sample tells of, as idle, and so does one that
+        nobody else uses from the end of its last task on until its memory is free."""
         if gpu not in self.newest:
             return 0.0
         since = self._seen_since.get(gpu, {})
         if any(self._at - since.get(task_id, self._at) < RAMP_S for task_id in holders):
             return 100.0
         return self._busy.get(gpu, 0.0)
+
+    def busy_without_tasks(self, gpu: int) -> float:
+        """The same once its tasks have ended."""
+        report = self.newest.get(gpu)
+        return self._busy.get(gpu, 0.0) if report is not None and report.foreign else 0.0
 
     def card_use(self, gpu: int, task_id: int, launch_id: str) -> CardUse | None:
         """Return the memory of this GPU that a task that held it used, at most, and the memory that others use; None
@@ -246,7 +254,7 @@ class GpuWatch:
     ) -> None:
         """Take over what a sample says of the use of one GPU, by its `holders` and at all."""
         gpu = report.index
-        if report.utilization is not None:
+        if report.utilization is not None and (report.foreign or gpu not in self._settling):
             was = self._busy.get(gpu, report.utilization)
             self._busy[gpu] = was + (report.utilization - was) * SMOOTH
         if not holders and not report.processes:  # as mostly, or at night

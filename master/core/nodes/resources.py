@@ -176,7 +176,10 @@ def described(what: Message, terms: GpuTerms) -> Message:
     if terms.memory_mib:
         mib = terms.memory_mib
         what = Message("share_of", what=what, mib=mib) if terms.share else Message("with_memory", what=what, mib=mib)
-    return Message("with_free_util", what=what, percent=terms.min_free_util) if terms.min_free_util else what
+    if not terms.min_free_util:
+        return what
+    percent = terms.min_free_util
+    return Message("with_free_util", what=what, percent=int(percent) if percent.is_integer() else percent)
 
 
 def why_no_card(node: Node, need: Need) -> Message | None:

@@ -271,6 +271,53 @@ def test_the_setting_holds_for_what_runs_and_none_ends_nobody() -> None:
     assert kills(core) == [launch_of(task)], "it has been so for long"
 
 
+@pytest.mark.parametrize("wants", [{"share": True, "gpu_memory_mib": 1000}, {}])
+def test_room_is_kept_for_who_asks_for_unused_time_until_those_who_use_it_have_ended(wants: dict[str, object]) -> None:
+    core = core_with(RTX)
+    sample(core, report(300))
+    holder = submit(core, gpus=1, time_limit_s=3600.0, **wants)
+    core.plan(0.0)
+    core.started("a", launch_of(holder), 1.0, 1.0, pid=7)
+    ours = Holder(7, memory_mib=900, launch_id=launch_of(holder))
+    for step in range(40):
+        sample(core, report(1200, ours, utilization=90.0), at=14.0 + 2 * step)
+    gated = submit(core, gpus=1, min_free_util=60.0, urgent=True, **wants)
+    core.plan(100.0)
+    assert core.holds["a"].holders == (holder.id,)
+    (way, *_) = core.would_start(gated, core.wait(gated), 100.0, lambda _: True)
+    assert says(way, "would_end_by", tasks=ids([holder.id]))
+    end(core, holder, at=101.0)
+    later = submit(core, gpus=1)
+    for at, still in ((101.0, None), (102.0, report(1200, utilization=90.0)), (104.0, report(300, utilization=90.0))):
+        if still is not None:
+            sample(core, still, at=at)
+        core.plan(at)
+        assert gated.state is TaskState.STARTING or [one.task for one in core.reservations] == [gated.id]
+    assert started([gated, later]) == [gated.id]
+
+
+def test_who_asks_for_unused_time_does_not_get_a_gpu_that_others_use_when_its_last_task_ends() -> None:
+    core = core_with(RTX)
+    sample(core, report(300))
+    holder = share(core, 1000, time_limit_s=3600.0)
+    core.plan(0.0)
+    core.started("a", launch_of(holder), 1.0, 1.0, pid=7)
+    ours, others = Holder(7, memory_mib=900, launch_id=launch_of(holder)), Holder(99, "eve", 500)
+    for step in range(40):
+        sample(core, report(1700, ours, others, utilization=90.0), at=14.0 + 2 * step)
+    gated = share(core, 1000, min_free_util=60.0, urgent=True)
+    core.plan(100.0)
+    end(core, holder, at=101.0)
+    for at in (102.0, 104.0):
+        sample(core, report(800, others, utilization=90.0), at=at)
+        core.plan(at)
+        assert gated.state is TaskState.WAITING
+    for at in (106.0, 108.0, 110.0):
+        sample(core, report(800, others, utilization=5.0), at=at)
+    core.plan(110.0)
+    assert gated.state is TaskState.STARTING
+
+
 @pytest.mark.parametrize(
     ("cause", "code", "state", "reason"),
     [
@@ -461,6 +508,7 @@ def test_a_gate_of_utilisation_opens_when_the_gpu_is_idle_enough_and_no_task_on_
     core.plan(0.0)
     assert started([first, gated]) == [1]
     assert says(core.why_it_waits(gated), "card_busy")
+    assert "60 % unused" in str(core.why_it_waits(gated))
     for step in range(10):
         sample(core, report(1200, ours, utilization=10.0), at=100.0 + 2 * step)
     core.plan(0.0)
