@@ -224,6 +224,7 @@ def test_a_master_that_still_listens_is_not_gone_though_another_account_has_the_
         assert not down._gone(here)
         assert not down._nobody_listens(NAME, master.port)
         master.close()
+        monkeypatch.setattr(down, "_STOP_S", PATIENCE_S)
         assert down._gone(here)
         assert not down._nobody_listens(NAME, master.port), "somebody does"
     assert down._nobody_listens(NAME, master.port)
