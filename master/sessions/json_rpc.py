@@ -282,8 +282,8 @@ class JsonRpcSession(Session):
         self._freed()
 
     def _answer(self, request: Request, result: Any, error: MusterError | None) -> None:
-        """Encode now, for what is true now; send once it is durable. What was made in part before nothing could be
-        written does not say what is not saved yet, and is made anew."""
+        """Encode now, for what is true now; send once it is durable. If the disk began to refuse while it was made,
+        it does not tell all that is not saved, and is made anew."""
         if error is None and self._began_before_the_stall(request):
             self._long, self._at_work = None, self._at_work - self._long_size
             self._begin(request, self._long_size)
