@@ -12,7 +12,7 @@ from tests.web.console import Console
 
 PARTS = (
     *("app.js", "style/base.css", "pages/queue.js", "words/zh-CN/index.js", "core/store.js", "vendor/preact.js"),
-    *("style/parts.css", "words/zh-CN/tasks.js", "words/zh-CN/ui.js", "parts/table.js", "api/v1/me"),
+    *("style/parts.css", "words/zh-CN/tasks.js", "words/zh-CN/ui.js", "parts/table.js", "api/v1/me", "style/pages.css"),
 )
 
 

@@ -3,21 +3,25 @@
 import "./core/theme.js";
 import { live, store } from "./core/context.js";
 import { asFailure } from "./core/failure.js";
-import { html, render, useEffect, useState } from "./core/html.js";
-import { firstLanguage, inWords, needWords, setLanguage, t, useLanguage } from "./core/i18n.js";
+import { html, render, useEffect } from "./core/html.js";
+import { firstLanguage, inWords, setLanguage, t, useLanguage } from "./core/i18n.js";
 import { isOutdated, watchForNewer } from "./core/newer.js";
 import { sendFormsOnce } from "./core/once.js";
 import { reloadOnceThere } from "./core/reload.js";
 import { followLinks, loadWholeWhere, place, usePlace } from "./core/route.js";
 import { lookWhoIsHere, me, sessionKey, signIn } from "./core/session.js";
 import { Signal, useSignal } from "./core/signal.js";
-import { pageAt } from "./pages/index.js";
+import { loadPage, pageAt } from "./pages/index.js";
 import { Dialogs } from "./parts/dialog.js";
 import { Frame } from "./parts/frame.js";
+import { Later } from "./parts/later.js";
 import { Refusal } from "./parts/refusal.js";
 import { complain, Toasts } from "./parts/toast.js";
-import { SignIn } from "./pages/sign-in.js";
 import { Waits } from "./parts/waits.js";
+
+/** What stands without the frame: a screen on a wall, and the page to sign in, of which whoever is signed in needs nothing. */
+const WALL = { key: "wall", load: () => import("./pages/wall.js"), words: ["wall", "overview"], styles: ["overview", "wall"], draw: (/** @type {any} */ { Wall }) => html`<${Wall} />` };
+const SIGN_IN = { key: "sign-in", load: () => import("./pages/sign-in.js"), words: [], styles: ["sign-in"], draw: (/** @type {any} */ { SignIn }) => html`<${SignIn} />` };
 
 /**
  * Why nobody can tell who is here.
@@ -35,8 +39,8 @@ function App() {
   }, [who?.user, who === null]);
   const { path } = usePlace();
   if (who === undefined) return why ? html`<main class="empty"><${Refusal} fault=${why} /><p>${t("ui.again")}</p></main>` : html`<${Waits} />`;
-  if (who && (path === "wall" || isScreen(who))) return html`<${Screen} /><${Toasts} />`;
-  return html`${who ? html`<${Frame} />` : html`<${SignIn} />`}<${Dialogs} /><${Toasts} />`;
+  if (who && (path === "wall" || isScreen(who))) return html`<${Later} ...${WALL} /><${Toasts} />`;
+  return html`${who ? html`<${Frame} />` : html`<${Later} ...${SIGN_IN} />`}<${Dialogs} /><${Toasts} />`;
 }
 
 /**
@@ -45,15 +49,6 @@ function App() {
  */
 function isScreen(who) {
   return who.scopes.length === 1 && who.scopes[0] === "wall";
-}
-
-/** The page of a screen on a wall, once its module and its words have come. */
-function Screen() {
-  const [Wall, setWall] = useState(/** @type {any} */ (null));
-  useEffect(() => {
-    Promise.all([import("./pages/wall.js"), needWords(["wall", "overview"])]).then(([it]) => setWall(() => it.Wall), () => reloadOnceThere());
-  }, []);
-  return Wall ? html`<${Wall} />` : html`<${Waits} />`;
 }
 
 /**
@@ -66,7 +61,7 @@ async function comeIn() {
   if (!me.value && token) await signIn({ token: decodeURIComponent(token) });
 }
 
-/** What the first page needs is asked for side by side: its words, its module, who is here, and the cluster. */
+/** What the first page needs is asked for side by side: its words, its module, its style, who is here, and the cluster. */
 async function begin() {
   followLinks();
   loadWholeWhere(isOutdated);
@@ -77,8 +72,9 @@ async function begin() {
   here.catch(() => undefined); // it is awaited below, when there are words for it
   const isKnown = sessionKey() !== null; // most likely: a log-in that has ended ends the connection, too
   if (isKnown) live.start();
-  const page = isKnown ? pageAt(place.value.path)?.page : undefined;
-  page?.load().catch(() => undefined); // asked for again where it is drawn
+  const { path } = place.value;
+  const page = path === "wall" ? WALL : isKnown ? pageAt(path)?.page : SIGN_IN;
+  if (page) loadPage(page).catch(() => undefined); // asked for again where it is drawn
   await setLanguage(firstLanguage(null), page?.words);
   const app = /** @type {HTMLElement} */ (document.getElementById("app"));
   app.replaceChildren();

@@ -1,5 +1,7 @@
 // All pages: where each lies, who may see it, and the module that draws it, which is loaded when somebody goes there.
-// A page is one module here, one line below, and its words.
+// A page is one module here, one line below, its words, and its style.
+
+import { needStyles } from "../core/styles.js";
 
 /**
  * @typedef {object} Page
@@ -7,6 +9,7 @@
  * @property {string} path `*` is one part of it, which the page gets as `parts`; `#` one that is the id of a task
  * @property {() => Promise<{Page: any}>} load
  * @property {string[]} [words] the parts of the interface's words (`words/en/`) that it needs, beside what all share
+ * @property {string[]} [styles] its style sheets (`style/`), beside those of index.html; without: `pages`
  * @property {string} [icon] it is in the navigation
  * @property {string} [key] the letter behind `g`
  * @property {"viewer" | "user" | "admin"} [role] the least that may see it
@@ -14,11 +17,11 @@
 
 /** @type {Page[]} */
 export const PAGES = [
-  { name: "overview", path: "", load: () => import("./overview.js"), icon: "overview", key: "o", words: ["overview"] },
+  { name: "overview", path: "", load: () => import("./overview.js"), icon: "overview", key: "o", words: ["overview"], styles: ["overview"] },
   { name: "queue", path: "queue", load: () => import("./queue.js"), icon: "queue", key: "q", words: ["queue"] },
   { name: "submit", path: "submit", load: () => import("./submit.js"), icon: "submit", key: "s", role: "user", words: ["submit", "fields"] },
-  { name: "nodes", path: "nodes", load: () => import("./nodes.js"), icon: "nodes", key: "n", words: ["machines"] },
-  { name: "node", path: "nodes/*", load: () => import("./node.js"), words: ["machines"] },
+  { name: "nodes", path: "nodes", load: () => import("./nodes.js"), icon: "nodes", key: "n", words: ["machines"], styles: ["overview", "pages"] },
+  { name: "node", path: "nodes/*", load: () => import("./node.js"), words: ["machines"], styles: ["overview", "pages"] },
   { name: "files", path: "files", load: () => import("./files.js"), icon: "files", key: "f", words: ["folders"] },
   { name: "files", path: "files/**", load: () => import("./files.js"), words: ["folders"] },
   { name: "environments", path: "environments", load: () => import("./environments.js"), icon: "environments", key: "e", words: ["envs"] },
@@ -28,6 +31,16 @@ export const PAGES = [
   { name: "sweep", path: "sweeps/#", load: () => import("./sweep.js"), words: ["queue"] },
   { name: "task", path: "tasks/#", load: () => import("./task.js"), words: ["task"] },
 ];
+
+/**
+ * The module of a page, once its style has come, too.
+ * @param {Pick<Page, "load" | "styles"> | {load: () => Promise<any>, styles: string[]}} page
+ * @returns {Promise<any>}
+ */
+export async function loadPage(page) {
+  const [module] = await Promise.all([page.load(), needStyles(page.styles ?? ["pages"])]);
+  return module;
+}
 
 const ID = /^[1-9]\d{0,14}$/;
 

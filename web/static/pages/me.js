@@ -12,11 +12,11 @@ import { useSignal } from "../core/signal.js";
 import { setTheme, theme, THEMES } from "../core/theme.js";
 import { Command } from "../parts/command.js";
 import { askFor } from "../parts/dialog.js";
+import { Languages } from "../parts/languages.js";
 import { Refusal } from "../parts/refusal.js";
 import { Said } from "../parts/said.js";
 import { complain, tell } from "../parts/toast.js";
 import { Waits } from "../parts/waits.js";
-import { Languages } from "./sign-in.js";
 
 /** That do the same as the buttons. */
 const COMMANDS = { signOut: "muster logout", password: "muster users passwd", token: "muster tokens new" };

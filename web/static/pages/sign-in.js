@@ -2,10 +2,11 @@
 
 import { asFailure } from "../core/failure.js";
 import { html, useState } from "../core/html.js";
-import { LANGUAGES, language, saidOfFailure, setLanguage, t } from "../core/i18n.js";
+import { saidOfFailure, t } from "../core/i18n.js";
 import { signIn } from "../core/session.js";
 import { Command } from "../parts/command.js";
 import { Icon } from "../parts/icons.js";
+import { Languages } from "../parts/languages.js";
 import { Said } from "../parts/said.js";
 
 /** The secret of a one-time link stands behind `#`, which no server and no previewer of links gets to see. */
@@ -70,20 +71,4 @@ function Fields({ way }) {
   }
   return html`<label>${t("sign-in.user")}<input name="user" autocomplete="username" autocapitalize="none" required autofocus /></label>
     <label>${t("sign-in.password")}<input name="password" type="password" autocomplete="current-password" required /></label>`;
-}
-
-export function Languages() {
-  return html`<div class="languages" role="group" aria-label=${t("me.language")}>
-    ${Object.entries(LANGUAGES).map(
-      ([name, own]) => html`<button
-        key=${name}
-        class="link"
-        lang=${name}
-        aria-pressed=${language.value === name}
-        onClick=${() => setLanguage(/** @type {any} */ (name))}
-      >
-        ${own}
-      </button>`,
-    )}
-  </div>`;
 }

@@ -4,6 +4,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/html.js";
 import { t } from "../core/i18n.js";
 import { two } from "../core/sizes.js";
+import { needSheet } from "../core/styles.js";
 
 /** @typedef {typeof import("../vendor/uplot.js").default} Library */
 
@@ -76,27 +77,12 @@ function useLibrary(place) {
 
 async function load() {
   try {
-    const [module] = await Promise.all([losses ? import(`../vendor/uplot.js?${losses}`) : import("../vendor/uplot.js"), sheet()]);
+    const [module] = await Promise.all([losses ? import(`../vendor/uplot.js?${losses}`) : import("../vendor/uplot.js"), needSheet(new URL("../vendor/uplot.css", import.meta.url).href)]);
     return (library = /** @type {Library} */ (module.default));
   } catch (error) {
     losses += 1;
     throw error;
   }
-}
-
-/** Its style sheet. */
-function sheet() {
-  const { href } = new URL("../vendor/uplot.css", import.meta.url);
-  if ([...document.styleSheets].some((one) => one.href === href)) return undefined;
-  return new Promise((resolve, reject) => {
-    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
-    link.onload = resolve;
-    link.onerror = () => {
-      link.remove();
-      reject(new TypeError(href));
-    };
-    document.head.append(link);
-  });
 }
 
 /** @param {Curve & {made: Library}} props */

@@ -10,7 +10,7 @@ import { reloadOnceThere } from "../core/reload.js";
 import { go, usePlace } from "../core/route.js";
 import { hasRole, me } from "../core/session.js";
 import { useSignal } from "../core/signal.js";
-import { pageAt, PAGES } from "../pages/index.js";
+import { loadPage, pageAt, PAGES } from "../pages/index.js";
 import { askFor } from "./dialog.js";
 import { Icon } from "./icons.js";
 import { Said } from "./said.js";
@@ -73,14 +73,14 @@ function skip(event) {
 }
 
 /**
- * A page, once its module and its words have come.
+ * A page, once its module, its style and its words have come.
  * @param {{page: import("../pages/index.js").Page, parts: string[]}} props
  */
 function Loaded({ page, parts }) {
   const [module, setModule] = useState(/** @type {{Page: any} | null} */ (null));
   const [isLost, setLost] = useState(false);
   useEffect(() => {
-    Promise.all([page.load(), needWords(page.words ?? [])]).then(
+    Promise.all([loadPage(page), needWords(page.words ?? [])]).then(
       ([it]) => setModule(() => it),
       () => {
         setLost(true);

@@ -1,8 +1,9 @@
-// A part of a page whose module, and whose words, are loaded when somebody looks at it.
+// A part of what is seen whose module, words and style are loaded when somebody looks at it.
 
 import { html, useEffect, useState } from "../core/html.js";
 import { needWords, t } from "../core/i18n.js";
 import { reloadOnceThere } from "../core/reload.js";
+import { needStyles } from "../core/styles.js";
 import { Waits } from "./waits.js";
 
 /**
@@ -15,13 +16,14 @@ const come = new WeakMap();
  * @param {object} props `key` is to name the part: another one is another element
  * @param {() => Promise<any>} props.load its module; the same function each time
  * @param {string[]} [props.words] parts of the dictionary
- * @param {(module: any) => any} props.draw it, once both have come
+ * @param {string[]} [props.styles] files of `style/` that the page around it does not have
+ * @param {(module: any) => any} props.draw it, once all have come
  */
-export function Later({ load, words = [], draw }) {
+export function Later({ load, words = [], styles = [], draw }) {
   const [module, setModule] = useState(/** @type {any} */ (come.get(load) ?? null));
   const [isLost, setLost] = useState(false);
   useEffect(() => {
-    Promise.all([load(), needWords(words)]).then(
+    Promise.all([load(), needWords(words), needStyles(styles)]).then(
       ([it]) => {
         come.set(load, it);
         setModule(() => it);
