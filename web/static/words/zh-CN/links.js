@@ -1,4 +1,4 @@
-// 节点为何无法连接。与 wire/english/links.py 的键一一对应。
+// 节点为何无法连接（wire/english/links.py），以及 wire/english/nodes.py 中少见而较长的：账户、共享文件夹、登记不符。在需要时载入。
 
 /** @type {Record<string, string>} */
 export const WORDS = {
@@ -73,4 +73,27 @@ export const WORDS = {
   key_refused: "{where}（用户 {user}）拒绝密钥 {path}：请把其公钥加入那里的 ~/.ssh/authorized_keys",
   password_refused: "{where}（用户 {user}）拒绝密码：请在 {path} 中更正，或使用 `key_file`",
   key_file_of_another: "key_file {path} 属于 {owner}，此人可以换上别的密钥：`chown {ours} {path}`",
+
+  agent_without_run_as: "{node} 的代理以 root 运行，但版本过旧，不能以 {account} 的身份运行任务：`muster agents restart {node:quoted}`",
+  agent_cannot_become: "{node} 的代理是 root，却没有切换为 {account} 的权限：在容器中请给予 CAP_SETUID、CAP_SETGID、CAP_CHOWN 和 CAP_KILL，或以普通账户运行",
+  agent_without_tokens: "代理的版本不能把令牌交给任务：待机器的 Python 满足要求后，用 `muster agents restart` 更新",
+  master_out_of_reach: "那里的任务无法提交其他任务，因为主控只监听本机：请在 conf.json 中用 `bind` 开放，或在 `task_env` 中写明节点如何连接主控（`MUSTER_MASTER`）",
+  tokens_need_tls: "那里的任务会以明文发送令牌，因此不予发放：请不要在 conf.json 中关闭 `tls`",
+  agent_runs_as_us: "它就是主控的机器，任务以 {account} 运行，与主控权限相同：它们可以读取主控的密钥并操纵主控，而 conf.json 的 desktop_client.networks 允许 {networks:, } 连接，这些电脑不出示密码。请让它们以本机的另一个账户运行（在登记中写 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或从登记中移除该节点，或在 `desktop_client.networks` 中只保留本机，或用 `desktop_client.local_nodes`: `allow` 接受这一点",
+  folders_not_asked: "{said}",
+  folders_hang: "共享文件夹没有响应（{said}）：NFS 服务器在运行吗？（{folders:, }）",
+  folders_unreadable: "无法检查共享文件夹：{said!r}",
+  folders_defect: "无法检查共享文件夹：Muster 的缺陷（{said}）",
+  folder_missing: "此节点上没有共享文件夹 {folder}：请在那里挂载（`mount {folder:quoted}`）",
+  folder_closed: "此节点上不能进入共享文件夹 {folder}：请在那里挂载（`mount {folder:quoted}`）",
+  gpu_other_model: "GPU {gpus:, } 是 {real!r}，而登记的是 {model!r}",
+  gpus_differ: "{faults:; }",
+  no_account_there: "{owner} 在那里没有可供其任务运行的 SSH 账户：由管理员在登记表该节点的条目或 conf.json 的 `accounts` 中写明",
+  no_account_of_yours: "{node} 以各人自己的 SSH 账户运行命令，而您在那里没有账户：由管理员在登记表该节点的条目或 conf.json 的 `accounts` 中写明",
+  account_away: "账户 {account} 的代理不在：{why}",
+  account_closed: "账户 {account} 在那里不接新任务：{why:; }",
+  account_rests: "账户 {account} 在那里没能启动任务 {task}（{said}），{seconds} 秒后再试",
+  account_elsewhere: "它与节点 {node} 的代理不在同一台机器上，或属于该机器此前的一次运行",
+  account_is_ours: "其账户为 {account}，能做主控所能做的一切，或是 root：请在 `accounts` 中换一个",
+  account_not_named: "有任务以账户 {account} 运行，而登记表中 {node} 的条目和 conf.json 的 `accounts` 都不再写明它：请写回，直到这些任务结束，或用 `muster node lost {node:quoted} --account {account}` 放弃",
 };
