@@ -152,9 +152,9 @@ def masters_clock(why: Message) -> Finding:
     return warning(CLOCK, why, Message("do_set_masters_clock"))
 
 
-def masters_ids(fault: str) -> Finding:
+def masters_ids(fault: Message) -> Finding:
     """The master cannot write the file that shows whether its journal lost its end."""
-    return warning(DISK, Message("doctor_ids", said=heard(fault)), Message("do_let_ids_be_written"))
+    return warning(DISK, Message("doctor_ids", said=fault), Message("do_let_ids_be_written"))
 
 
 def takes_tasks(name: str, cordons: Mapping[str, Message], *, schedulable: bool) -> list[Finding]:

@@ -121,7 +121,7 @@ class Lab(msgspec.Struct, frozen=True):
     config: Config
     account: str | None = None
     acts: bool = False
-    ids_fault: str | None = None
+    ids_fault: Message | None = None
 
 
 class Round(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ class Archive:
         try:
             await self._ask(work)
         except StorageError as error:
-            raise StoreUnavailableError(str(error)) from None
+            raise StoreUnavailableError(*error.args) from None
 
     def close(self) -> None:
         """Wait for what is being asked, and give up the files."""

@@ -18,6 +18,7 @@ from master.durable import failpoint
 from master.durable.disk import SyncFailedError
 from master.durable.portions import portions
 from wire.errors import StoreUnavailableError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from master.core.core import Core
@@ -56,7 +57,7 @@ class Compacting:
         self._take = take
         self._event = event
         self._sync_failed = sync_failed
-        self.fault: str | None = None
+        self.fault: Message | None = None
         """Why the last compaction failed; None if it did not."""
         self.not_before = 0.0
         """The earliest time of the next compaction, by `time.monotonic`."""
@@ -105,15 +106,15 @@ class Compacting:
             failpoint.reach("compaction.done")
             self._failed, self.fault = 0, None
         except StoreUnavailableError as error:
-            self._put_off(str(error))
+            self._put_off(error.args[0])
         except SyncFailedError as error:
             self._sync_failed(error)
         except Exception as error:  # noqa: BLE001  (every change is in the journal; the queue can go on without this)
-            self._put_off(f"a defect of Muster ({type(error).__name__}: {error})", error)
+            self._put_off(Message("compaction_defect", detail=f"{type(error).__name__}: {error}"), error)
         finally:
             self._running = None
 
-    def _put_off(self, why: str, defect: Exception | None = None) -> None:
+    def _put_off(self, why: Message, defect: Exception | None = None) -> None:
         """Retry later, with growing pauses. The log reports each reason once; `muster status` shows it meanwhile."""
         if why != self.fault:
             level = logging.ERROR if defect else logging.WARNING

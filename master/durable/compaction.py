@@ -16,6 +16,7 @@ from master.durable import queue_files as snapshot
 from master.durable.disk import Disk, SyncFailedError, write_all
 from master.durable.journal import REFUSED
 from master.durable.portions import portions
+from wire.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -179,7 +180,9 @@ class Compaction:
             self.disk.sync_folder(self.folder)
         except OSError as error:
             if renamed or error.errno not in REFUSED:
-                raise SyncFailedError(f"cannot replace {self.folder / name}: {error.strerror}") from error
+                raise SyncFailedError(
+                    Message("journal_not_replaced", path=str(self.folder / name), detail=error.strerror)
+                ) from error
             raise
 
     def _copy(self, offset: int) -> int:

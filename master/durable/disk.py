@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from master.edited_files.ownership import open_folder
 from wire.errors import LockedError, MusterError
+from wire.message import Message
 
 log = logging.getLogger("muster.store")
 
@@ -169,14 +170,12 @@ class OsDisk:
             os.ftruncate(file, 0)
             os.pwrite(file, b"%d\n" % os.getpid(), 0)
         except BaseException as error:
-            holder = _holder(folder, file) if isinstance(error, BlockingIOError) else ""
+            held = _held(path.parent, folder, file) if isinstance(error, BlockingIOError) else None
             for fd in (folder, file):
                 if fd >= 0:
                     os.close(fd)
-            if holder:
-                raise LockedError(
-                    f"another master ({holder}) works on {path.parent}: stop it, or use another task_info"
-                ) from None
+            if held is not None:
+                raise LockedError(held) from None
             raise
         self._folders[str(path.parent)] = folder
         return folder, file
@@ -303,7 +302,7 @@ class OsDisk:
         try:
             os.fdatasync(fd)
         except OSError as error:
-            raise SyncFailedError(f"fdatasync failed: {error}") from error
+            raise SyncFailedError(Message("sync_failed", detail=str(error))) from error
 
     def sync_folder(self, folder: Path) -> None:
         """Call fsync on the folder."""
@@ -312,7 +311,7 @@ class OsDisk:
         try:
             os.fsync(fd)
         except OSError as error:
-            raise SyncFailedError(f"fsync of the folder {folder} failed: {error}") from error
+            raise SyncFailedError(Message("folder_sync_failed", folder=str(folder), detail=str(error))) from error
         finally:
             if held is None:
                 os.close(fd)
@@ -362,17 +361,23 @@ def _flock(folder: int, path: Path) -> None:
         log.warning("%s cannot be locked (%s); only %s keeps a second master away", path.parent, error.strerror, path)
 
 
+def _held(path: Path, folder: int, file: int) -> Message:
+    if pid := _holder(folder, file):
+        return Message("folder_held", folder=str(path), pid=pid)
+    return Message("folder_held_by_unknown", folder=str(path))
+
+
 def _holder(folder: int, file: int) -> str:
-    """Return the process that has one of the locks: by the kernel's list, for the file that names its owner may have
-    been removed."""
+    """Return the id of the process that has one of the locks: by the kernel's list, for the file that names its owner
+    may have been removed. "" if neither tells."""
     inodes = {str(os.fstat(fd).st_ino) for fd in (folder, file) if fd >= 0}
     with suppress(OSError):
         for line in LOCKS.read_text(encoding="ascii").splitlines():
             # number, kind, mode, access, pid, major:minor:inode, first and last byte; one that waits has an arrow
             words = line.split()
             if words[1] == "FLOCK" and words[5].rpartition(":")[2] in inodes and words[4] != "0":
-                return f"pid {words[4]}"
-    return f"pid {os.pread(file, 32, 0).decode('ascii', 'replace').strip() or 'unknown'}"
+                return words[4]
+    return os.pread(file, 32, 0).decode("ascii", "replace").strip()
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:

@@ -31,6 +31,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from master.durable.disk import Disk, SyncFailedError, publish_open
+from wire.message import Message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +66,7 @@ class Promised:
         """Of line 3, in bytes."""
         self._tried = 0
         """The last record when the file was written anew, or could not be."""
-        self.fault: str | None = None
+        self.fault: Message | None = None
         """Why it cannot be written now; then the witness stands in for it."""
         self.machine_went_on = False
         self.ended = False
@@ -157,11 +158,11 @@ class Promised:
             self._stand_in(OSError(errno.EIO, os.strerror(errno.EIO)))
 
     def _stand_in(self, error: OSError) -> None:
-        told, path = f"{self._folder / FILE} cannot be written: {error.strerror}", self._witness.path
-        if path is not None and self._witness.stand_in(self._disk.boot()):
-            self.fault = f"{told}; {path} stands in for it"
+        path, detail, witness = str(self._folder / FILE), error.strerror, self._witness.path
+        if witness is not None and self._witness.stand_in(self._disk.boot()):
+            self.fault = Message("ids_with_witness", path=path, detail=detail, witness=str(witness))
         else:
-            self.fault = f"{told}, nor can {path}: a kill of the master may end all tokens, log-ins and links"
+            self.fault = Message("ids_without_witness", path=path, detail=detail, witness=str(witness))
 
     def end(self) -> None:
         """Nothing is given from here on. If that cannot be written, the next start goes by the existing file."""

@@ -21,6 +21,7 @@ import msgspec
 
 from master.durable.disk import Disk, SyncFailedError, publish, write_all
 from wire.errors import MusterError, StoreCorruptError, StoreUnavailableError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,10 +38,6 @@ CRC_DIGITS = 8
 HEADER_BYTES = 64
 """A record's checksum and numbers are in fewer."""
 PIECE_BYTES = 64 * 1024
-WAY_OUT = (
-    "start once with `muster up --skip-damaged` (or `python -m master --skip-damaged`): every record that can be read "
-    "is used, the file is kept beside, and tasks that may have been started in what is lost are held for you to look at"
-)
 
 
 class JournalChangedError(MusterError):
@@ -101,12 +98,12 @@ def read_journal(data: bytes, path: Path, base: int) -> Reading:
             _check_torn(lines, number, base, records[-1].seq if records else None, path)
             break
         if records and record.seq != records[-1].seq + 1:
-            raise _corrupt(path, number, f"record {record.seq} follows record {records[-1].seq}")
+            raise _corrupt(path, number, Message("record_out_of_order", record=record.seq, before=records[-1].seq))
         records.append(record)
         size += len(line) + 1
     if records and not records[0].seq - 1 <= base <= records[-1].seq:
         first, last = records[0].seq, records[-1].seq
-        raise _corrupt(path, len(records), f"it holds the records {first} to {last}, the other files know {base}")
+        raise _corrupt(path, len(records), Message("records_elsewhere", first=first, last=last, known=base))
     return Reading(records, size)
 
 
@@ -144,11 +141,11 @@ def _check_torn(lines: list[bytes], number: int, base: int, last: int | None, pa
             continue
         torn = later.synced <= last if last is not None else later.synced == base < later.seq - distance
         if not torn:
-            raise _corrupt(path, number, f"the record is damaged, and record {later.seq} after it is good")
+            raise _corrupt(path, number, Message("record_damaged", after=later.seq))
 
 
-def _corrupt(path: Path, number: int, what: str) -> StoreCorruptError:
-    return StoreCorruptError(f"{path}, line {number}: {what}. Put the file back from a backup; or {WAY_OUT}")
+def _corrupt(path: Path, number: int, what: Message) -> StoreCorruptError:
+    return StoreCorruptError(Message("journal_line_wrong", path=str(path), line=number, fault=what))
 
 
 class Journal:
@@ -196,13 +193,13 @@ class Journal:
         if length is None:
             self._copy_back()
         elif length < self.size:
-            raise JournalChangedError(f"{self.path} was cut from {self.size} to {length} bytes while the master runs")
+            raise JournalChangedError(Message("journal_cut", path=str(self.path), size=self.size, found=length))
         elif length > self.size:
             self._dirty = True  # not ours, or what a refused write left
 
     def _copy_back(self) -> None:
         if len(data := self.disk.read_open(self._fd, 0, self.size)) < self.size:
-            raise JournalChangedError(f"{self.path} was emptied and removed while the master runs")
+            raise JournalChangedError(Message("journal_emptied", path=str(self.path)))
         publish(self.disk, self.path, data)
         fd = self.disk.extend(self.path)
         self.disk.sync_folder(self.path.parent)
@@ -285,13 +282,16 @@ class Journal:
 
     def _refused(self, error: OSError) -> None:
         if error.errno not in REFUSED:
-            raise SyncFailedError(f"cannot write {self.path}: {error.strerror}") from error
+            raise SyncFailedError(self._unwritable(error)) from error
         try:
             self._cut_back()
         except OSError as again:
             if again.errno not in REFUSED:
-                raise SyncFailedError(f"cannot cut {self.path}: {again.strerror}") from again
-        raise StoreUnavailableError(f"cannot write {self.path}: {error.strerror}") from error
+                raise SyncFailedError(Message("journal_not_cut", path=str(self.path), detail=again.strerror)) from again
+        raise StoreUnavailableError(self._unwritable(error)) from error
+
+    def _unwritable(self, error: OSError) -> Message:
+        return Message("journal_unwritable", path=str(self.path), detail=error.strerror)
 
     def continue_in(self, fd: int, size: int) -> None:
         """Go on in another file, which has taken this one's name and holds its last `size` bytes, synced."""

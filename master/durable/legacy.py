@@ -16,7 +16,7 @@ import msgspec
 
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Task, TaskState, give_reason
-from master.edited_files.mismatch import describe
+from master.edited_files.mismatch import explain
 from wire.message import Message
 from wire.numbers import whole_number
 
@@ -79,7 +79,11 @@ class OldFolders(msgspec.Struct, frozen=True):
 
 
 class NotLegacyError(ValueError):
-    """The value is no entry of the old system either; the message says why."""
+    """The value is no entry of the old system either; `what` says why."""
+
+    def __init__(self, what: str | Message) -> None:
+        super().__init__(what)
+        self.what = what
 
 
 def is_legacy(value: Any) -> bool:
@@ -174,10 +178,7 @@ def refuse_twin(task: Task, seen: dict[int, Task]) -> None:
     free = task.id + 1
     while free in seen:
         free += 1
-    raise NotLegacyError(
-        f"`task_id` {task.id:014d} belongs to an earlier entry too, and they are not the same task; "
-        f"give one of them another id, such as {free:014d}"
-    )
+    raise NotLegacyError(Message("old_id_twice", id=f"{task.id:014d}", free=f"{free:014d}"))
 
 
 def submitted_at(number: int) -> float:
@@ -194,12 +195,12 @@ def _read(value: dict[str, Any]) -> Entry:
     try:
         entry = msgspec.convert(value, Entry)
     except msgspec.ValidationError as error:
-        raise NotLegacyError(describe(str(error), value, Entry)) from error
+        raise NotLegacyError(explain(str(error), value, Entry)) from error
     for key in ("exec", "path", "envs", "slaver"):
         if "\0" in (getattr(entry, key) or ""):
-            raise NotLegacyError(f"`{key}` holds a NUL character")
+            raise NotLegacyError(Message("old_value_with_nul", key=key))
     if entry.state not in _STATES:
-        raise NotLegacyError(f"`state` is {entry.state!r}; the old system knew {', '.join(filter(None, _STATES))}")
+        raise NotLegacyError(Message("old_state_unknown", found=entry.state, known=tuple(filter(None, _STATES))))
     return entry
 
 
@@ -223,7 +224,7 @@ def _task_id(value: int | str | None, key: str) -> int:
     text = str(value).strip()
     number = whole_number(text, 14)
     if number is None or number < FIRST_FOREIGN_ID:
-        raise NotLegacyError(f"`{key}` is {value!r}, not a number of 14 digits")
+        raise NotLegacyError(Message("old_id_no_number", key=key, found=value))
     return number
 
 
@@ -231,7 +232,7 @@ def _count(value: int | str) -> int:
     text = str(value).strip() or "0"
     number = whole_number(text, 4)
     if number is None:
-        raise NotLegacyError(f"`need_gpus` is {value!r}, not a count")
+        raise NotLegacyError(Message("old_gpus_no_count", found=value))
     return number
 
 

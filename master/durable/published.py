@@ -20,6 +20,7 @@ import msgspec
 
 from master.durable.queue_files import QUEUES, encode_task
 from wire.errors import StoreChangedError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -141,7 +142,7 @@ def read_sums(data: bytes) -> dict[str, dict[int, int]]:
 
 def difference(
     old: Mapping[int, int], tasks: Iterable[Task], superseded: Container[int], lines: Mapping[int, bytes]
-) -> list[str]:
+) -> list[Message]:
     """Return the differences of one file: which tasks are missing, changed, or were never there. `lines`: how the file
     has them, laid out as we do; one of an earlier format is written otherwise by now."""
     present = {task.id: task for task in tasks if task.id not in superseded}
@@ -154,26 +155,22 @@ def difference(
     ]
     said = []
     if missing:
-        said.append(f"{_tasks(missing)} {_are(missing)} missing ({ranges(missing)})")
-    said += [
-        f"task {task.id} is not what it was (its command is now {_command(task)})" for task in changed[:TOLD_TASKS]
-    ]
+        said.append(Message("tasks_missing", count=len(missing), ids=ranges(missing)))
+    said += [Message("task_edited", id=task.id, command=_command(task)) for task in changed[:TOLD_TASKS]]
     if len(changed) > TOLD_TASKS:
-        said.append(f"{len(changed) - TOLD_TASKS} more are not what they were")
+        said.append(Message("more_tasks_changed", count=len(changed) - TOLD_TASKS))
     if added:
-        said.append(f"{_tasks(added)} {_are(added)} new ({ranges(added)})")
+        said.append(Message("tasks_new", count=len(added), ids=ranges(added)))
     return said
 
 
-def refuse(folder: Path, differences: Mapping[str, list[str]]) -> None:
+def refuse(folder: Path, differences: Mapping[str, list[Message]]) -> None:
     """Raise StoreChangedError if there is any difference: what differs in which file, and the ways out."""
-    said = "; ".join(f"{name}: {', '.join(found)}" for name, found in differences.items() if found)
-    if said:
-        raise StoreChangedError(
-            f"files of the queue in {folder} were changed while no master ran. {said}. Nothing was done. If this is "
-            "meant, start once with `muster up --accept-edits` (or `python -m master --accept-edits`); if it is not, "
-            f"put the files of {folder} back from a backup, all from the same moment"
-        )
+    files = [
+        Message("queue_file_changed", name=name, changes=tuple(found)) for name, found in differences.items() if found
+    ]
+    if files:
+        raise StoreChangedError(Message("queue_files_changed", folder=str(folder), files=tuple(files)))
 
 
 def ranges(ids: Iterable[int]) -> str:
@@ -188,14 +185,6 @@ def ranges(ids: Iterable[int]) -> str:
     return ", ".join(told) + (", …" if len(found) > TOLD_RANGES else "")
 
 
-def _tasks(ids: list[int]) -> str:
-    return "1 task" if len(ids) == 1 else f"{len(ids)} tasks"
-
-
-def _are(ids: list[int]) -> str:
-    return "is" if len(ids) == 1 else "are"
-
-
 def _command(task: Task) -> str:
     text = task.command if isinstance(task.command, str) else " ".join(task.command)
-    return repr(text if len(text) <= COMMAND_SHOWN else text[: COMMAND_SHOWN - 1] + "…")
+    return text if len(text) <= COMMAND_SHOWN else text[: COMMAND_SHOWN - 1] + "…"

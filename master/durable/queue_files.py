@@ -16,6 +16,7 @@ from master.core.tasks.task import ACTIVE, QUEUED, Task, TaskState
 from master.durable import legacy
 from master.edited_files.json_file import BOM, NOT_UTF8
 from wire.errors import StoreCorruptError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,7 +102,7 @@ def read_settled(data: bytes, path: Path) -> Settled:
         settled = msgspec.json.decode(data, type=Settled)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _refuse_later(_format_of(data), path)
-        refuse(path, _line_of(data, error), f"it is not what we wrote ({_said(data, error)})")
+        refuse(path, _line_of(data, error), Message("state_not_ours", detail=_said(data, error)))
     _refuse_later(settled.format, path)
     return settled
 
@@ -116,11 +117,7 @@ def _format_of(data: bytes) -> int:
 
 def _refuse_later(number: int, path: Path) -> None:
     if number > FORMAT:
-        raise StoreCorruptError(
-            f"{path}: a later version of Muster wrote this folder (format {number}; this one knows {FORMAT}). Nothing "
-            f"was changed. Start that version, or go back to what it kept in before-{number}, as docs/moving-over.md "
-            "tells"
-        )
+        raise StoreCorruptError(Message("folder_of_later_version", path=str(path), number=number, known=FORMAT))
 
 
 def read_queue(data: bytes, path: Path) -> Queue:
@@ -131,12 +128,9 @@ def read_queue(data: bytes, path: Path) -> Queue:
     except msgspec.ValidationError:
         return _read_mixed(data, path)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = (
-            f"it is not a JSON list ({_said(data, error)})"
-            if data.strip()
-            else "the file is empty; an empty queue is []"
-        )
-        refuse(path, _line_of(data, error), what)
+        if not data.strip():
+            refuse(path, _line_of(data, error), Message("queue_file_empty"))
+        refuse(path, _line_of(data, error), Message("queue_no_json_list", detail=_said(data, error)))
 
 
 def lines_of(data: bytes) -> dict[int, bytes]:
@@ -152,7 +146,7 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
     try:
         raws = _decode_raws(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        refuse(path, _line_of(data, error), f"it is not a list of tasks ({_said(data, error)})")
+        refuse(path, _line_of(data, error), Message("queue_no_task_list", detail=_said(data, error)))
     for number, raw in enumerate(raws, 1):
         try:
             value: Any = msgspec.json.decode(raw)
@@ -164,23 +158,23 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
                 queue.tasks.append(read_task(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, legacy.NotLegacyError) as error:
             line = data.count(b"\n", 0, data.find(bytes(raw))) + 1
-            refuse(path, line, f"entry {number} is not a task ({_said(bytes(raw), error)})")
+            refuse(path, line, Message("queue_entry_wrong", number=number, detail=_said(bytes(raw), error)))
     queue.tasks += queue.imported
     return queue
 
 
-def refuse(path: Path, line: int | None, what: str) -> NoReturn:
+def refuse(path: Path, line: int | None, what: Message) -> NoReturn:
     """Raise StoreCorruptError for one of these files, with the way out."""
-    where = str(path) if line is None else f"{path}, line {line}"
-    raise StoreCorruptError(
-        f"{where}: {what}. Nothing was changed. Repair the file or put it back from a backup, together with the "
-        f"other files of {path.parent} from the same moment; to start empty, move the whole folder away "
-        "and say `muster up --skip-damaged`"
-    )
+    where, folder = str(path), str(path.parent)
+    if line is None:
+        raise StoreCorruptError(Message("queue_file_wrong", path=where, fault=what, folder=folder))
+    raise StoreCorruptError(Message("queue_line_wrong", path=where, line=line, fault=what, folder=folder))
 
 
-def _said(data: bytes, error: Exception) -> str:
-    return str(error) if _undecodable(data) is None else str(NOT_UTF8)
+def _said(data: bytes, error: Exception) -> str | Message:
+    if isinstance(error, legacy.NotLegacyError):
+        return error.what
+    return str(error) if _undecodable(data) is None else NOT_UTF8
 
 
 def _line_of(data: bytes, error: Exception) -> int | None:

@@ -18,8 +18,9 @@ from master.core.tasks.task import FIRST_FOREIGN_ID, Task
 from master.durable import failpoint, published, salvage, upgrade
 from master.durable import queue_files as snapshot
 from master.durable.disk import Disk, publish
-from master.durable.journal import JOURNAL, WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
+from master.durable.journal import JOURNAL, Journal, Reading, encode_record, read_journal, skip_damaged
 from wire.errors import StoreCorruptError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -116,33 +117,31 @@ class Recovery:
         if snapshot.STATE in names:
             for name in snapshot.QUEUES:
                 if name not in names:
-                    snapshot.refuse(self.folder / name, None, "it is missing, and state.json says that it was there")
+                    snapshot.refuse(self.folder / name, None, Message("queue_file_missing", known=snapshot.STATE))
             data = self.disk.read(state)
             settled = snapshot.read_settled(data, state)
             vouching = published.decode(settled.state.get(published.PIECE))
             self._is_as_sealed = vouching is None or published.is_as_sealed(data, vouching.own)
             return settled
         if JOURNAL in names and self.disk.read(self.folder / JOURNAL) not in (b"", HEAD):
-            snapshot.refuse(state, None, f"it is missing, and {JOURNAL} holds records")
+            snapshot.refuse(state, None, Message("state_missing_records", journal=JOURNAL))
         is_empty = True
         for name in snapshot.QUEUES:
             if name in names:
                 queue = snapshot.read_queue(self.disk.read(self.folder / name), self.folder / name)
                 is_empty = is_empty and not queue.tasks
                 if len(queue.imported) < len(queue.tasks):
-                    snapshot.refuse(state, None, f"it is missing, and {name} holds tasks of ours")
+                    snapshot.refuse(state, None, Message("state_missing_tasks", name=name))
         return self._make_files(names, self._known_elsewhere() if is_empty and self.witness.is_there else {})
 
     def _known_elsewhere(self) -> dict[str, msgspec.Raw]:
         """The queue that was here is gone: what its witness kept of its state. Raises StoreCorruptError."""
-        told = f"the queue that was in {self.folder} is gone ({self.witness.path} tells of it)"
+        folder, witness = str(self.folder), str(self.witness.path)
         if not self.permit.damage:
-            raise StoreCorruptError(
-                f"{told}. Put its files back from a backup; or start once with `muster up --skip-damaged` (or `python "
-                "-m master --skip-damaged`): with an empty queue, which the nodes obey, and what of the old one still "
-                "runs there goes on until an admin adopts or ends it"
-            )
-        self.damage.append(f"{told}, and an empty one was begun")
+            raise StoreCorruptError(Message("queue_gone", folder=folder, witness=witness))
+        self.damage.append(
+            f"the queue that was in {folder} is gone ({witness} tells of it), and an empty one was begun"
+        )
         kept = self.witness.pieces
         self.damage[-1] += f". {salvage.PEOPLE_LOST}"
         return {**kept, **salvage.lost_pieces({}, kept, people=False)}
@@ -190,9 +189,7 @@ class Recovery:
         if JOURNAL in names:
             return self.disk.read(path)
         if not self.permit.damage:
-            raise StoreCorruptError(
-                f"{path}: it is missing, and state.json says that it was there. Put it back from a backup; or {WAY_OUT}"
-            )
+            raise StoreCorruptError(Message("journal_missing", path=str(path), known=snapshot.STATE))
         self._journal_is_missing = True
         return b""
 
@@ -208,9 +205,9 @@ class Recovery:
         if self._reaches(reading):
             return reading
         if not self.permit.damage:
+            record = self.settled.seq
             raise StoreCorruptError(
-                f"{path}: it holds no record, and state.json says that record {self.settled.seq} was in it. Put it "
-                f"back from a backup; or {WAY_OUT}"
+                Message("journal_without_records", path=str(path), known=snapshot.STATE, record=record)
             )
         self._is_damaged = True
         return skip_damaged(data)  # what looked like a torn tail was more
@@ -240,9 +237,11 @@ class Recovery:
         self._take(image, queue.tasks, newer=operator.ge)
         newest = max([task.seq for task in queue.tasks], default=0)
         if newest > image.seq and not self.permit.damage:
+            where, folder = str(path), str(path.parent)
             raise StoreCorruptError(
-                f"{path}: it knows record {newest}, but {JOURNAL} ends with {image.seq}. Put the files of "
-                f"{path.parent} back from a backup, all from the same moment; or {WAY_OUT}"
+                Message(
+                    "queue_beyond_journal", path=where, newest=newest, journal=JOURNAL, last=image.seq, folder=folder
+                )
             )
         self._is_damaged = self._is_damaged or newest > image.seq
         image.seq = max(image.seq, newest)
@@ -251,7 +250,7 @@ class Recovery:
         try:
             change = read_change(record.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            snapshot.refuse(self.folder / JOURNAL, number, f"the record is not of this version ({error})")
+            snapshot.refuse(self.folder / JOURNAL, number, Message("record_of_other_version", detail=str(error)))
         self._values.share(change.tasks)
         self._superseded.update(self._take(image, change.tasks, newer=operator.gt))
         for gone in change.gone:
@@ -295,31 +294,31 @@ class Recovery:
         first = reading.records[0].seq if reading.records else None
         known = published.acceptable([vouching, *self._published], first)
         edited = [name for name in snapshot.QUEUES if all(self.files[name] != files.get(name) for files in known)]
-        differences: dict[str, list[str]] = {}
+        differences: dict[str, list[Message]] = {}
         if edited:
             sums = self._sums()
             differences = {name: self._difference(name, vouching, sums) for name in edited}
         if not self._is_as_sealed:
-            differences[snapshot.STATE] = [
-                "it is not what was written (drained nodes and answered requests stand there)"
-            ]
+            differences[snapshot.STATE] = [Message("state_changed")]
         if not differences:
             return
         if not self.permit.edits:
             published.refuse(self.folder, differences)
         for name, found in differences.items():
-            what = ", ".join(found) or "nothing in it that the journal does not know better"
+            what = ", ".join(map(str, found)) or "nothing in it that the journal does not know better"
             self.notes.append(f"{name} was changed while no master ran; it is taken as it lies: {what}")
         self.vouched = False
 
-    def _difference(self, name: str, vouching: published.Published, sums: Mapping[str, dict[int, int]]) -> list[str]:
+    def _difference(
+        self, name: str, vouching: published.Published, sums: Mapping[str, dict[int, int]]
+    ) -> list[Message]:
         lines = snapshot.lines_of(self.disk.read(self.folder / name))
         found = published.difference(sums[name], self.queues[name].tasks, self._superseded, lines)
         then = vouching.files[name].tasks
         if len(sums[name]) == then or found:
             return found
         now = self.files[name].tasks
-        return [f"it held {then} tasks and holds {now} ({published.SUMS}, which would tell more, is not of its time)"]
+        return [Message("task_count_changed", before=then, count=now, sums=published.SUMS)]
 
     def _sums(self) -> dict[str, dict[int, int]]:
         try:

@@ -37,6 +37,7 @@ from master.durable.journal import FULL, JOURNAL, Journal
 from master.durable.recovery import TORN, Image, Permit, Recovery
 from master.durable.witness import Witness
 from wire.errors import LockedError, StoreCorruptError, StoreUnavailableError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -89,7 +90,7 @@ class Store:
         self._promised = Promised(disk, folder, self._witness)
         self.disk = disk
         self.outbox = outbox.Outbox(disk, folder / outbox.FOLDER)
-        self.fault: str | None = None
+        self.fault: Message | None = None
         self.is_older_copy = False
         self.notes: list[str] = []
         self._lock: tuple[int, ...] = ()
@@ -116,7 +117,9 @@ class Store:
                 image = self._load()
         except OSError as error:
             self.close()
-            raise StoreUnavailableError(f"cannot use {self.folder}: {error.strerror}") from error
+            raise StoreUnavailableError(
+                Message("folder_unusable", folder=str(self.folder), detail=error.strerror)
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -205,7 +208,7 @@ class Store:
             journal.commit()
         except StoreUnavailableError as error:
             if not (_is_full(error) and self._give_up_reserve()):
-                self.fault = str(error)
+                self.fault = error.args[0]
                 raise
             self._commit_on_reserve()
         self._note()
@@ -239,15 +242,12 @@ class Store:
                 return
             self.fault = self._moved
         except OSError as error:
-            self.fault = f"{self.folder / JOURNAL} cannot be looked after: {error.strerror}"
+            self.fault = Message("journal_not_seen", path=str(self.folder / JOURNAL), detail=error.strerror)
         raise StoreUnavailableError(self.fault)
 
     @property
-    def _moved(self) -> str:
-        return (
-            f"{self.folder} was moved or removed while the master runs: put it back, then it goes on. Until it ends "
-            "`muster queue --all --json` shows what it knows"
-        )
+    def _moved(self) -> Message:
+        return Message("folder_moved", folder=str(self.folder))
 
     def write_anew(self, tasks: Mapping[int, Task], answered: Mapping[str, msgspec.Raw], *, next_id: int = 0) -> None:
         """Write everything anew, with nobody else at work: the journal was emptied by somebody. Raises as `compact`."""
@@ -260,9 +260,9 @@ class Store:
         try:
             self.journal.commit()
         except StoreUnavailableError as error:
-            self.fault = str(error)
+            self.fault = error.args[0]
             raise
-        self.fault = f"the disk under {self.folder} is full; only what runs and ends is still recorded"
+        self.fault = Message("store_full", folder=str(self.folder))
 
     def _give_up_reserve(self) -> bool:
         reserve = self.folder / RESERVE
@@ -272,7 +272,7 @@ class Store:
         except FileNotFoundError:
             return False
         except OSError as error:
-            self.fault = f"cannot remove {reserve}: {error.strerror}"
+            self.fault = Message("reserve_kept", path=str(reserve), detail=error.strerror)
             return False
         return True
 
@@ -284,7 +284,7 @@ class Store:
         try:
             self.disk.allocate(self.folder / RESERVE, RESERVE_BYTES)
         except OSError as error:
-            self.fault = f"the disk under {self.folder} takes nothing more: {error.strerror}"
+            self.fault = Message("disk_takes_no_more", folder=str(self.folder), detail=error.strerror)
             if error.errno in FULL:
                 self.disk.remove(self.folder / RESERVE)
         else:
@@ -302,7 +302,7 @@ class Store:
         return self._journal
 
     @property
-    def ids_fault(self) -> str | None:
+    def ids_fault(self) -> Message | None:
         """Why the file cannot be written that shows whether the journal lost its end; None if it can."""
         return self._promised.fault
 
@@ -345,10 +345,12 @@ class Store:
             yield from run.steps(tasks, settled, record, before)
         except OSError as error:
             self._compact_from = self.journal.size + COMPACT_BYTES
-            raise StoreUnavailableError(f"cannot compact {self.folder}: {error.strerror}") from error
+            raise StoreUnavailableError(
+                Message("not_compacted", folder=str(self.folder), detail=error.strerror)
+            ) from error
         except StoreUnavailableError as error:
             self._compact_from = self.journal.size + COMPACT_BYTES
-            self.fault = str(error)
+            self.fault = error.args[0]
             raise
         self._plan_compaction(run.written, run.kept)
 
@@ -364,7 +366,9 @@ class Store:
         try:
             history.extend(self.disk, self.folder / "history", tasks)
         except OSError as error:
-            raise StoreUnavailableError(f"cannot write the history in {self.folder}: {error.strerror}") from error
+            raise StoreUnavailableError(
+                Message("history_unwritable", folder=str(self.folder), detail=error.strerror)
+            ) from error
 
     # Loading.
 
@@ -453,7 +457,7 @@ class Store:
         except FileNotFoundError:
             return {}
         except legacy.NotLegacyError as error:
-            snapshot.refuse(path, None, f"it does not say which tasks are to be held ({error})")
+            snapshot.refuse(path, None, Message("hold_list_wrong", detail=error.what))
 
     def _tell(self, recovery: Recovery) -> None:
         """Record from where ids go on, and keep what people have to know of until somebody has seen it."""

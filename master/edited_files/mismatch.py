@@ -50,11 +50,6 @@ def unknown_key(key: str, known: list[str], where: str = "") -> Message:
     return Message("unknown_key", where=where, key=key, known=tuple(known))
 
 
-def describe(message: str, value: Any, kind: Any, prefix: str = "") -> str:
-    """Return the message of `explain` as a sentence."""
-    return str(explain(message, value, kind, prefix))
-
-
 def explain(message: str, value: Any, kind: Any, prefix: str = "") -> Message:
     """Explain why `value` is not of type `kind`; `message` is msgspec's error. `prefix`: the path of the value in what
     it lies in, such as `[3]`."""

@@ -123,7 +123,7 @@ class Engine:
         """Raise StoreUnavailableError while what has happened cannot be made durable, so that an answer which was
         not given for that reason is not given again as if it held."""
         if self.stalled:
-            raise StoreUnavailableError(Message("disk_refuses", said=self.store.fault or "the disk takes no writes"))
+            raise StoreUnavailableError(Message("disk_refuses", said=self.store.fault or Message("disk_takes_nothing")))
 
     def event(self, change: Callable[[], T]) -> T:
         """Let the core handle something, and see to it that what changed is committed soon."""
@@ -286,7 +286,7 @@ class Engine:
             self.store.commit()
         except JournalChangedError as error:
             if self.compacting.is_running:
-                raise SyncFailedError(f"{error}, in the midst of a compaction") from error
+                raise SyncFailedError(Message("journal_changed_in_compaction", fault=error.args[0])) from error
             log.error("%s; everything is written anew", error)  # noqa: TRY400  (how we came here tells nobody anything)
             self.store.write_anew(self.core.tasks, self.core.answered, next_id=self.core.next_id)
             self.core.number(self.store.next_seq)

@@ -147,9 +147,11 @@ def _looks_after(context: Context) -> bool:
     return context.caller.role == "admin" or context.caller.via == "service"
 
 
-def _said(context: Context, fault: str | None) -> str | None:
+def _said(context: Context, fault: Message | None) -> str | None:
     """Return the fault as the caller may see it: on a wall only that there is one, because the text names paths."""
-    return HIDDEN if fault is not None and context.sight.is_wall else fault
+    if fault is None:
+        return None
+    return HIDDEN if context.sight.is_wall else str(fault)
 
 
 def _known(context: Context, ids: list[int]) -> list[int]:

@@ -127,7 +127,7 @@ class MoodyDisk(OsDisk):
         self.on_sync()
         self.syncs += 1
         if self.sync_fails:
-            raise SyncFailedError("fdatasync failed: Input/output error")
+            raise SyncFailedError(Message("sync_failed", detail="Input/output error"))
         super().sync(fd)
 
     def _check(self) -> None:

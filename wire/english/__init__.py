@@ -19,9 +19,10 @@ from wire.english.links import LINKS
 from wire.english.nodes import NODES
 from wire.english.people import PEOPLE
 from wire.english.setup import SETUP
+from wire.english.store import STORE
 from wire.english.tasks import ELASTIC, ENDS, PAUSES, WAITS, WARNINGS
 
 SENTENCES: dict[str, str] = {
     **WAITS, **ELASTIC, **PAUSES, **ENDS, **WARNINGS, **NODES, **LINKS, **ERRORS, **FILES, **CERTIFICATES, **PEOPLE,
-    **DOCTOR, **CONSOLE, **CONFIGURATION, **SETUP, **CLIENT, **CONNECTION, **COMMANDS,
+    **DOCTOR, **CONSOLE, **CONFIGURATION, **SETUP, **STORE, **CLIENT, **CONNECTION, **COMMANDS,
 }  # fmt: skip

@@ -234,7 +234,7 @@ def _read_queue(path: Path) -> list[Task]:
         raise fault(path, Message("file_unreadable", detail=error.strerror)) from None
     queue = snapshot.read_queue(data, path)
     if len(queue.imported) < len(queue.tasks):
-        snapshot.refuse(path, None, f"it holds tasks of Muster's, and there is no {snapshot.STATE} beside it")
+        snapshot.refuse(path, None, Message("tasks_without_state", state=snapshot.STATE))
     return queue.imported
 
 

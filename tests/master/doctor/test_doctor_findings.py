@@ -434,7 +434,9 @@ def test_an_account_that_nothing_names_any_more_is_told_while_something_of_it_ru
 
 
 def test_that_the_master_cannot_write_its_ids_is_told() -> None:
-    found = machine.masters_ids("/q/ids cannot be written: Operation not permitted")
+    found = machine.masters_ids(
+        Message("ids_with_witness", path="/q/ids", detail="Operation not permitted", witness="/w")
+    )
     assert (found.check, found.verdict, "/q/ids" in found.told) == ("disk", "warning", True)
     assert found.cure
 

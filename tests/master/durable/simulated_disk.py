@@ -208,9 +208,10 @@ class SimulatedDisk:
 
     def sync(self, fd: int) -> None:
         from master.durable.disk import SyncFailedError  # noqa: PLC0415  (keeps this file free of the product elsewhere)
+        from wire.message import Message  # noqa: PLC0415  (see above)
 
         if self.broken_sync:
-            raise SyncFailedError("simulated")
+            raise SyncFailedError(Message("sync_failed", detail="simulated"))
         content = self._of(fd)
         content.safe = content.now
         content.unsynced.clear()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from master.durable.disk import OsDisk, SyncFailedError, publish, write_all
+from tests.faults import refusing
 from wire.errors import LockedError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def test_second_lock_names_the_process_that_holds_the_first(tmp_path: Path) -> None:
     disk = OsDisk()
     held = disk.lock(tmp_path / "lock")
-    with pytest.raises(LockedError, match=rf"pid {os.getpid()}\b"):
+    with refusing(LockedError, "folder_held", folder=str(tmp_path), pid=str(os.getpid())):
         disk.lock(tmp_path / "lock")
     for fd in held:
         disk.close(fd)

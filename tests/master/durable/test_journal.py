@@ -8,6 +8,7 @@ import pytest
 
 from master.durable.disk import SyncFailedError
 from master.durable.journal import Journal, Record, decode_record, encode_record, read_journal
+from tests.faults import refusing
 from tests.master.durable.simulated_disk import SimulatedDisk
 from wire.errors import StoreCorruptError, StoreUnavailableError
 
@@ -38,14 +39,14 @@ def test_a_flipped_byte_before_a_later_commit_is_refused_with_file_and_line() ->
     for position in range(len(second) - 1):
         damaged = bytearray(second)
         damaged[position] ^= 0x55
-        with pytest.raises(StoreCorruptError, match=r"journal\.jsonl, line 2.*--skip-damaged"):
+        with refusing(StoreCorruptError, "journal_line_wrong", path=str(PATH), line=2):
             read_journal(first + bytes(damaged) + third, PATH, 0)
 
 
 def test_a_flipped_byte_in_the_first_line_is_refused() -> None:
     first, second, third = lines((5, 4), (6, 5), (7, 6))
     for base in (4, 5, 6, 7):
-        with pytest.raises(StoreCorruptError, match="line 1"):
+        with refusing(StoreCorruptError, "journal_line_wrong", line=1):
             read_journal(b"X" + first[1:] + second + third, PATH, base)
 
 
@@ -64,7 +65,7 @@ def test_records_out_of_order_are_refused(seqs: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("base", [2, 9])
 def test_a_journal_that_does_not_join_the_other_files_is_refused(base: int) -> None:
-    with pytest.raises(StoreCorruptError, match=f"know {base}"):
+    with refusing(StoreCorruptError, "records_elsewhere", known=base):
         read_journal(b"".join(lines((4, 3), (5, 4))), PATH, base)
 
 
@@ -92,7 +93,7 @@ def test_a_full_disk_takes_nothing_in_half_and_everything_later() -> None:
     before = disk.read(PATH)
     opened.append(b'{"long":"%b"}' % (b"x" * 100))
     disk.capacity = len(before) + 50
-    with pytest.raises(StoreUnavailableError, match="No space left"):
+    with refusing(StoreUnavailableError, "journal_unwritable", detail="No space left on device"):
         opened.commit()
     assert disk.read(PATH) == before
     disk.capacity = None

@@ -23,6 +23,7 @@ from master.durable.legacy import (
     settle,
     to_task,
 )
+from wire.message import Message
 
 ENTRY = {
     "task_id": "26112106053964", "envs": "base", "path": "/data/p/", "exec": "python a.py", "need_gpus": "1",
@@ -139,8 +140,9 @@ def test_two_tasks_of_one_id_are_refused_and_one_written_twice_is_not() -> None:
     refuse_twin(to_task(entry()), seen)
     refuse_twin(to_task(entry()), seen)
     refuse_twin(to_task(entry(task_id="26112106053965")), seen)
-    with pytest.raises(NotLegacyError, match="such as 26112106053966"):
+    with pytest.raises(NotLegacyError) as refused:
         refuse_twin(to_task(entry(exec="another")), seen)
+    assert refused.value.what == Message("old_id_twice", id="26112106053964", free="26112106053966")
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,10 @@ from master.durable.disk import OsDisk
 from master.durable.journal import JOURNAL
 from master.durable.store import Store
 from tests import landed
+from tests.faults import refusing, said
 from tests.master.durable.simulated_disk import Fate, SimulatedDisk
 from wire.errors import StoreCorruptError, StoreUnavailableError
+from wire.message import Message
 
 FOLDER = Path("task_info")
 FATES: tuple[Fate, ...] = ("dropped", "kept", "torn", "torn", "torn")
@@ -247,7 +249,7 @@ def test_where_there_is_no_room_for_the_copy_nothing_was_done(written: dict[str,
     files = {FOLDER / name: data for name, data in written.items()}
     disk = SimulatedDisk(files)
     disk.capacity = sum(map(len, files.values())) + 100
-    with pytest.raises(StoreUnavailableError, match="No space left"):
+    with refusing(StoreUnavailableError, "folder_unusable", detail="No space left on device"):
         Store(FOLDER, disk).open()
     assert {path: disk.read(path) for path in files} == files
     disk.capacity = None
@@ -265,8 +267,10 @@ def test_a_folder_of_a_later_version_is_refused_in_one_line_that_says_so(tmp_pat
     assert ours in text
     state.write_text(text.replace(ours, f'"format": {snapshot.FORMAT + 1}, {more}'), "utf-8")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
-    with pytest.raises(StoreCorruptError, match="a later version of Muster wrote this folder") as refusal:
+    with pytest.raises(StoreCorruptError) as refusal:
         Store(tmp_path, OsDisk()).open()
+    later = Message("folder_of_later_version", path=str(state), number=snapshot.FORMAT + 1, known=snapshot.FORMAT)
+    assert said(refusal.value) == later
     assert "\n" not in str(refusal.value)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"} == before
 

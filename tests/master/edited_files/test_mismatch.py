@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from master.edited_files.mismatch import describe, explain
+from master.edited_files.mismatch import explain
 from tests.faults import wrong
 from wire.message import Message
 
@@ -84,11 +84,11 @@ def test_key_what_was_found_and_what_is_allowed(value: Any, said: Message) -> No
 def test_what_is_allowed_is_told_in_words(kind: Any, value: Any, expected: str) -> None:
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.convert(value, kind)
-    assert describe(str(raised.value), value, kind) == str(wrong("", found=json.dumps(value), expected=expected))
+    assert str(explain(str(raised.value), value, kind)) == str(wrong("", found=json.dumps(value), expected=expected))
 
 
 def test_a_value_of_megabytes_is_told_in_a_line() -> None:
     value = {"count": "x" * 10_000_000}
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.convert(value, Wish)
-    assert len(describe(str(raised.value), value, Wish)) < 200
+    assert len(str(explain(str(raised.value), value, Wish))) < 200

@@ -136,7 +136,7 @@ def test_of_nodes_it_tells_how_they_are_and_not_where_nor_what_anybody_wrote(tmp
 @PRIVACY
 def test_the_status_counts_tasks_and_nodes_and_names_no_path_and_no_way_in(tmp_path: Path, privacy: str) -> None:
     async def story(here: Lab) -> None:
-        here.master.engine.compacting.fault = f"cannot write {tmp_path}"
+        here.master.engine.compacting.fault = Message("journal_unwritable", path=str(tmp_path), detail="")
         status = await (await screen(here, "chief")).call("server.info")
         check(status, privacy, tmp_path)
         assert status["tasks"]["running"] == 1

@@ -15,7 +15,7 @@ export const MESSAGES = { ...TASKS, ...NODES };
  */
 export const OTHER_MESSAGES = [
   () => all([import("./errors.js"), import("./links.js")]),
-  () => all([import("./files.js"), import("./people.js"), import("./doctor.js"), import("./certificates.js"), import("./console.js"), import("./configuration.js"), import("./setup.js"), import("./client.js"), import("./connection.js"), import("./commands.js"), import("./rare.js")]),
+  () => all([import("./files.js"), import("./people.js"), import("./doctor.js"), import("./certificates.js"), import("./console.js"), import("./configuration.js"), import("./setup.js"), import("./store.js"), import("./client.js"), import("./connection.js"), import("./commands.js"), import("./rare.js")]),
 ];
 
 /** @param {Promise<{WORDS: Record<string, string>}>[]} files */
