@@ -322,7 +322,7 @@ class Engine:
             log.error("nothing can be written: %s", error)
         self.stalled = True
         self.core.unsaved.update(task.id for outcome in self._published for task in outcome.change.tasks)
-        told = StoreUnavailableError(Message("not_durable_yet", said=str(error)))
+        told = StoreUnavailableError(Message("not_durable_yet", said=error.args[0]))
         replies, self._replies = self._replies, []
         for reply in replies:
             reply(told)
