@@ -222,9 +222,11 @@ def _lock(path: Path) -> int:
     try:
         _flock(fd)
     except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        pid = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
         os.close(fd)
-        raise LockedError(f"pid {holder} writes to InfluxDB for this lab already ({path})") from None
+        if not pid:
+            raise LockedError(Message("influx_lock_held_unseen", path=str(path))) from None
+        raise LockedError(Message("influx_lock_held", path=str(path), pid=pid)) from None
     os.ftruncate(fd, 0)
     os.pwrite(fd, b"%d\n" % os.getpid(), 0)
     return fd

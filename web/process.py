@@ -78,7 +78,7 @@ def _lock(settings: Settings) -> int:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 os.close(fd)
-                raise LockedError(f"{path}: another console runs for this lab") from None
+                raise LockedError(Message("console_held", path=str(path))) from None
             time.sleep(0.05)
     return fd
 

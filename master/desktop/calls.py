@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from master.verbs.call import Calls
+from master.verbs.convert import convert
+from wire.errors import BadRequestError
+
+T = TypeVar("T")
 
 Reply = tuple[str, Any]
 """The mode of the reply and its `info`."""
@@ -23,3 +27,12 @@ class Kind(msgspec.Struct, frozen=True):
     changes: bool = False
     limit_s: float = 30.0
     begins: Callable[[Calls, Any], bool] | None = None
+
+
+def read_form(info: Any, kind: type[T], about: str) -> T:
+    """Read the request as the type says. Raises BadRequestError that says what is wrong with it, behind `about`:
+    a sentence, because the client shows nothing else."""
+    try:
+        return convert(info, kind)
+    except BadRequestError as error:
+        raise BadRequestError(f"{about}{error}") from None

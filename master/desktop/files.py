@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from master.desktop.calls import Kind, Reply
+from master.desktop.calls import Kind, Reply, read_form
 from master.files.errors import NotEmptyError
 from master.verbs.call import Calls
-from master.verbs.convert import convert
 from wire.errors import BadRequestError, LimitError
 
 MOST_SHOWN = 8 << 20
@@ -92,7 +91,7 @@ async def read(calls: Calls, info: Any) -> Reply:
 
 async def save(calls: Calls, info: Any) -> Reply:
     """save_file: readers see the old content or the new."""
-    wanted = convert(info, Save, UNREADABLE)
+    wanted = read_form(info, Save, UNREADABLE)
     try:
         # Some encoders cut what they write into lines.
         data = base64.b64decode("".join(wanted.content.split()), validate=True)
@@ -104,7 +103,7 @@ async def save(calls: Calls, info: Any) -> Reply:
 
 async def operate(calls: Calls, info: Any) -> Reply:
     """file_operate: a new folder, a new file, another name."""
-    wanted = convert(info, Operate, UNREADABLE)
+    wanted = read_form(info, Operate, UNREADABLE)
     target = _inside(wanted.root, wanted.name)
     if wanted.mode == "mv":
         await calls.ask("file.move", {"from": _inside(wanted.root, wanted.old_name or ""), "to": target})

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from master.core.tasks.task import ACTIVE, ENDED, Task
-from master.desktop.calls import Kind, Reply
+from master.desktop.calls import Kind, Reply, read_form
 from master.desktop.task_rows import CUT, NOTHING, folder_of, id_text, read_id, row
 from master.verbs.call import Calls
-from master.verbs.convert import convert
 from master.verbs.submit import Submit
 from wire.errors import BadRequestError, ConflictError
 from wire.numbers import whole_number
@@ -101,7 +100,7 @@ def _find(calls: Calls, value: Any, verb: str) -> Task:
 
 
 def _form(info: Any) -> Form:
-    return convert(info, Form, "the form of the task could not be read: ")
+    return read_form(info, Form, "the form of the task could not be read: ")
 
 
 def _wanted(calls: Calls, form: Form) -> dict[str, Any]:

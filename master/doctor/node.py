@@ -292,7 +292,7 @@ class Examination:
                         self._node.name, argv, cwd=cwd, env=env, stdin=stdin, timeout_s=limit_s, run_as=run_as
                     )
             except TimeoutError:
-                raise NodeUnreachableError(f"its agent did not answer within {limit_s + LATE_S:.0f} s") from None
+                raise NodeUnreachableError(Message("doctor_agent_late", seconds=limit_s + LATE_S)) from None
 
     async def _machine(self) -> list[Finding]:
         """The answer of one script: Python, agent, clock and disks."""

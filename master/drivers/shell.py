@@ -31,6 +31,7 @@ from master.drivers.ssh_socket import connect_blocking
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig, load_registry
 from wire.errors import BadRequestError, NodeUnreachableError, NotFoundError
+from wire.message import Message
 
 KEEP_ALIVE_S = 15
 ENDING_S = 2.0
@@ -44,11 +45,11 @@ def main(config: Config, node: str) -> int:
     nodes = {entry.name: entry for entry in load_registry(config.registry)}
     found = nodes.get(node)
     if found is None:
-        raise NotFoundError(f"there is no node {node!r} in {config.registry}; there are {', '.join(nodes) or 'none'}")
+        raise NotFoundError(Message("no_such_node_in", node=node, path=str(config.registry), nodes=tuple(nodes)))
     if found.driver == "local":
         return _local()
     if found.driver != "ssh":
-        raise BadRequestError(f"node {node} dials in by itself (driver {found.driver!r}): there is no way to a shell")
+        raise BadRequestError(Message("no_shell_there", node=node, driver=found.driver))
     return _remote(config, found)
 
 
@@ -75,9 +76,10 @@ def _remote(config: Config, node: NodeConfig) -> int:
         transport.set_keepalive(KEEP_ALIVE_S)
         return _Session(transport).run()
     except CannotConnectError as error:
-        raise NodeUnreachableError(f"{node.name}: {error}") from None
+        raise NodeUnreachableError(Message("node_said", node=node.name, said=error.why)) from None
     except BROKEN as error:
-        raise NodeUnreachableError(f"{node.name}: the connection broke: {error}") from None
+        broke = Message("link_broke", said=str(error))
+        raise NodeUnreachableError(Message("node_said", node=node.name, said=broke)) from None
     finally:
         if sock is not None:
             close(transport, sock)

@@ -1,4 +1,4 @@
-"""From what was sent to a value of the type that it should have, or the words for what is wrong with it."""
+"""From what was sent to a value of the type that it should have, or the message about what is wrong with it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ OF_PEOPLE = frozenset({"auth", "user", "token"})
 """The nouns of the verbs that take names of users or tokens. A user in a hurry may type a password there."""
 
 
-def convert(value: Any, kind: type[T], about: str = "") -> T:
-    """The value as the type says. Raises BadRequestError that names what is wrong with it, behind `about`."""
+def convert(value: Any, kind: type[T]) -> T:
+    """The value as the type says. Raises BadRequestError that names what is wrong with it."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        wrong = explain(str(error), without_secrets(value), kind)
-        raise BadRequestError(f"{about}{wrong}" if about else wrong) from None
+        raise BadRequestError(explain(str(error), without_secrets(value), kind)) from None
 
 
 def without_secrets(asked: Any) -> Any:

@@ -46,7 +46,7 @@ async def trust(context: Context, params: Trust) -> Trusted:
         offered = await fleet.host_keys.offered(name)
     except NodeUnreachableError as error:
         # Not `unreachable`: that says of a command that there is no master.
-        raise ConflictError(Message("no_host_key", node=name, said=str(error))) from None
+        raise ConflictError(Message("no_host_key", node=name, said=error.args[0])) from None
     known = await fleet.host_keys.known(name)
     if params.fingerprint is not None:
         _check_fingerprint(name, offered, params.fingerprint)

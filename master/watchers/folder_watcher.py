@@ -62,7 +62,7 @@ class FolderWatcher:
             try:
                 answer = await link.questions.ask(shared_folders.question(folders), timeout_s=shared_folders.CHECK_S)
             except NodeUnreachableError as error:
-                fault = Message("folders_not_asked", said=str(error))
+                fault = Message("folders_not_asked", said=error.args[0])
             else:
                 fault = shared_folders.fault(folders, answer)
             self._cordon(link.node, fault)

@@ -29,6 +29,7 @@ from tests.monitor.databases import Influx
 from tests.system.lab import ROOT, Lab
 from tests.waiting import PATIENCE_S, until
 from wire.errors import ConflictError
+from wire.message import Message
 
 StartWriter = Callable[..., "subprocess.Popen[str]"]
 
@@ -201,7 +202,7 @@ def test_up_starts_it_and_down_ends_it(lab: Lab, influx: Influx) -> None:
         monitor(lab.conf), cwd=ROOT, env=lab.environment(), capture_output=True, text=True, timeout=60, check=False
     )
     assert second.returncode == 1
-    assert second.stderr == f"error: locked: pid {pid} writes to InfluxDB for this lab already ({lock})\n"
+    assert second.stderr == f"error: locked: {Message('influx_lock_held', path=str(lock), pid=str(pid))}\n"
     until("points are there", lambda: influx.rows('SELECT "value" FROM "cpu"'))
     assert lab.muster("down").returncode == 0
     until("it is gone", lambda: pid not in {process.pid for process in lab.processes()})

@@ -197,6 +197,10 @@ CONFIGURATION: dict[str, str] = {
     "host_keys_unreadable": "the known host keys in {path} cannot be read: {detail}",
     # The console, and the writer of samples.
     "service_token_unreadable": "{detail}: did the master start with this version?",
+    "console_held": (
+        "{path}: another console runs for this lab: leave it as it is, or end it first (`muster down` ends it with the "
+        "master)"
+    ),
     "web_missing": "web: missing; {example} is enough",
     "web_wrong": "web: {detail}",
     "web_pair_refused": "web.tls: {cert} and {key}: {detail}",
@@ -222,6 +226,12 @@ CONFIGURATION: dict[str, str] = {
     "influx_url_with_user": "influx.url: user and password belong into influx.token, as USER:PASSWORD",
     "influx_url": "influx.url: http://HOST:PORT or https://HOST:PORT is expected, found {found!r}",
     "influx_lock_refused": "task_info: {path}: {detail}",
+    "influx_lock_held": (
+        "pid {pid} writes to InfluxDB for this lab already ({path}): leave it as it is, or end it first (`kill {pid}`)"
+    ),
+    "influx_lock_held_unseen": (
+        "another process writes to InfluxDB for this lab already ({path}): leave it as it is, or end it first"
+    ),
     "token_readable": "others may read this token: chmod 600 {path}",
     "token_not_text": "not a token: it is no text",
     "task_info_no_path": "task_info: a path is expected, found {found}",

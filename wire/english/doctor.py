@@ -89,6 +89,7 @@ DOCTOR: dict[str, str] = {
     "do_look_and_ask_again": "look at its load, its storage and `dmesg` there, then ask the doctor again",
     "doctor_python": "Python {version}",
     "doctor_python_fails": "{python}: {said}",
+    "doctor_agent_late": "its agent did not answer within {seconds:.0f} s",
     "doctor_agent": "version {version}{since}",
     "doctor_agent_other": "its version is {version}, the master's is {ours}{since}",
     "doctor_running_for": ", running for {span}",

@@ -14,6 +14,11 @@ LINKS: dict[str, str] = {
     "agent_refuses_us_in": "its agent refuses us ({code}): {said}; its folder is {folder}",
     "agent_stopped_start": "its agent was stopped by {by}: `muster agents start {name:quoted}`",
     "nobody_answers": "nobody answers",
+    # A shell on a node.
+    "no_such_node_in": "there is no node {node!r} in {path}; there are {nodes:list or none}",
+    "no_shell_there": (
+        "node {node} dials in by itself (driver {driver!r}): there is no way to a shell. Log in to its machine directly"
+    ),
     "tasks_elsewhere": (
         "{address} is not where tasks {tasks:few} were started ({before}): put that back until they have ended, "
         "or give them up with `muster node lost {name:quoted}`"

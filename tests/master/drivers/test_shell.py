@@ -22,6 +22,7 @@ from tests.conftest import LabMaker, declared_node
 from tests.master.drivers.real_sshd import PASSWORD, RealSshd, registry_entry
 from tests.system.lab import ROOT
 from tests.waiting import PATIENCE_S, until
+from wire.message import Message
 
 
 @pytest.fixture
@@ -179,19 +180,18 @@ def test_what_is_in_the_way_is_one_line(conf: Path, server: RealSshd) -> None:
         (line,) = done.stderr.splitlines()
         return line
 
-    assert refusal("nobody") == (
-        f"error: not_found: there is no node 'nobody' in {conf.parent}/gpu_slaver_info.json; there are far, near"
-    )
+    registry = conf.parent / "gpu_slaver_info.json"
+    nobody = Message("no_such_node_in", node="nobody", path=str(registry), nodes=("far", "near"))
+    assert refusal("nobody") == f"error: not_found: {nobody}"
     (conf.parent / "psw").write_text("wrong\n", encoding="utf-8")
-    assert refusal("far").startswith(
-        f"error: node_unreachable: far: 127.0.0.1:{server.port} (as lab) refuses the password"
-    )
+    where, psw = f"127.0.0.1:{server.port}", str(conf.parent / "psw")
+    wrong = Message("node_said", node="far", said=Message("password_refused", where=where, user="lab", path=psw))
+    assert refusal("far") == f"error: node_unreachable: {wrong}"
     (conf.parent / "task_info" / "known_hosts").unlink()
     assert "`muster node trust far`" in refusal("far")
     server.stop()
     assert "refuses the connection" in refusal("far")
-    registry = conf.parent / "gpu_slaver_info.json"
     entries = json.loads(registry.read_text(encoding="utf-8"))
     entries[0]["driver"] = "report"
     registry.write_text(json.dumps(entries), encoding="utf-8")
-    assert "there is no way to a shell" in refusal("far")
+    assert refusal("far") == f"error: bad_request: {Message('no_shell_there', node='far', driver='report')}"

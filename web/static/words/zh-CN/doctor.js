@@ -51,6 +51,7 @@ export const WORDS = {
   do_look_and_ask_again: "请查看那里的负载、存储和 `dmesg`，然后再体检",
   doctor_python: "Python 版本 {version}",
   doctor_python_fails: "{python}：{said}",
+  doctor_agent_late: "它的代理在 {seconds:.0f} 秒内没有答复",
   doctor_agent: "版本 {version}{since}",
   doctor_agent_other: "它的版本是 {version}，主控的是 {ours}{since}",
   doctor_running_for: "，已运行 {span}",

@@ -105,5 +105,10 @@ export const WORDS = {
   command_too_long: "command：单个词 {word} 字节，共 {all} 字节；上限为 {most_word} 和 {most_all}：请写成脚本，或把数据放进文件",
   registry_not_ours: "{path}：属于用户 {user}、组 {group}，写入后将不再如此：请用编辑器更改，或交给运行主控的用户（`chown`）",
   allocation_in_use: "分配 {name}（任务 {id}）中还有任务 {tasks:few}：请等它们结束（`muster alloc release {name} --wait`），或全部中止（`muster cancel {id}`）",
+  influx_lock_held: "pid {pid} 已在为此实验室写入 InfluxDB（{path}）：请保留它，或先结束它（`kill {pid}`）",
+  influx_lock_held_unseen: "另一个进程已在为此实验室写入 InfluxDB（{path}）：请保留它，或先结束它",
+  console_held: "{path}：此实验室已有另一个控制台在运行：请保留它，或先结束它（`muster down` 会将它与主控一起停止）",
+  no_such_node_in: "{path} 中没有节点 {node!r}；其中有 {nodes:list or none}",
+  no_shell_there: "节点 {node} 主动连入（driver 为 {driver!r}）：主控没有通往其 shell 的途径；请直接登录那台机器",
   allocation_gpus_used: "分配 {name}：在节点 {node} 上只有 {unused} 块 GPU 未被使用：请少归还一些，或等待任务 {tasks:few} 结束",
 };
