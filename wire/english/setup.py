@@ -1,4 +1,4 @@
-"""Why `init`, the take-over of an old lab, or `deploy` cannot go on."""
+"""Why `init`, the take-over of an old lab, `deploy`, or a change of users of a stopped master cannot go on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,40 @@ SETUP: dict[str, str] = {
     "passwords_not_yours": "others may read it, and it is not yours to change: run this as its owner",
     "mode_not_changed": "its mode cannot be changed: {detail}; type `chmod 600 {path}`",
     "y_or_n": "y or n is expected",
+    "process_runs": "process {pid} runs {program}",
+    "ports_in_use": "its ports are in use: {ports:, }",
+    "our_master_seems_to_run": "Muster's master seems to run still: {signs:; }",
+    "old_master_seems_to_run": "the old master seems to run still: {signs:; }",
+    "our_master_runs": "{why}. `muster down` stops it; --force goes on all the same",
+    "old_master_runs": "{why}. Stop it, and what starts it (cron, systemd); --force goes on all the same",
+    "old_queues_unwritten": (
+        "the old master was stopped before it wrote its queues again: {traces:; }. --yes takes the lab over and keeps "
+        "these held; or start the old master, wait for two minutes, and stop it again"
+    ),
+    "old_trace": "task {id} {what}",
+    "seems_deleted": "seems to have been deleted: {path} says so",
+    "seems_ended": "seems to have ended: {path} says so",
+    "seems_started": "seems to have started: {path} says so",
+    "seems_started_by_log": "seems to have started: {path} was written",
+    # The way back to it.
+    "master_runs": "a master seems to run: {signs:; }. `muster down` stops Muster's",
+    "queues_not_taken_over": (
+        "{folder}: Muster's master has not taken these queues over: only conf.json has to go back"
+    ),
+    "went_back_before": "{folder} is there already, from an earlier way back: move it away",
+    "tasks_alive": "these tasks are alive: {tasks:, }. `muster up`, then cancel or await them",
+    # Users of a stopped master.
+    "queue_is_there": "{folder} holds a queue: start it, then `muster users add {name} --admin` adds an admin",
+    "no_queue_yet": "{folder}: there is no queue yet: `muster up` begins one",
+    "queue_of_another": "{folder} belongs to {owner}: while the master is down only {owner} and root change it",
+    "master_holds_queue": (
+        "the master (pid {pid}) has {folder} and does not answer: if it is just starting, try again; else its log says "
+        "what it does, and `kill {pid}` ends it"
+    ),
+    "master_holds_queue_unseen": (
+        "the master, whose pid is unknown, has {folder} and does not answer: if it is just starting, try again; else "
+        "its log says what it does, and a signal ends it"
+    ),
     "bind_elsewhere": (
         "bind: {address} is no address of this machine ({detail}); `ip -brief address` lists them, 0.0.0.0 means all"
     ),
@@ -32,6 +66,14 @@ SETUP: dict[str, str] = {
     "path_for_units": (
         "{key}: {found!r} cannot be written into units, fstab and smb.conf; allowed are paths without control "
         "characters and backslashes, and without a blank at a name's end"
+    ),
+    "setup_exists": (
+        "{files: and } {files:exists already and is left as it is|exist already and are left as they are}; --force "
+        "writes both anew"
+    ),
+    "changed_files_kept": (
+        "{folder}: kept as somebody changed them: {files:, }; the others are up to date. Move them away and run it "
+        "again to see ours, or --force writes over them"
     ),
     "influx_url_for_deploy": "influx.url: http://HOST:PORT is expected, without user and password",
 }

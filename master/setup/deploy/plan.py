@@ -13,6 +13,7 @@ from master.setup.deploy.folder import Content
 from master.setup.deploy.lab import Lab, RemoteHost, gather
 from master.setup.deploy.machine import Machine, look
 from wire.errors import ConflictError
+from wire.message import Message
 
 README = "README.md"
 LONGEST_NAME = 200
@@ -34,12 +35,9 @@ def deploy(config: Config, where: Path, *, force: bool = False, machine: Machine
 
 def check_kept(said: dict[str, Any]) -> None:
     """Raises ConflictError where files were kept because somebody changed them."""
-    kept = [file["path"] for file in said["files"] if file["state"] == "kept"]
+    kept = tuple(file["path"] for file in said["files"] if file["state"] == "kept")
     if kept:
-        raise ConflictError(
-            f"{said['dir']}: kept as somebody changed them: {', '.join(kept)}; the others are up to date. "
-            "Move them away and run it again to see ours, or --force writes over them"
-        )
+        raise ConflictError(Message("changed_files_kept", folder=said["dir"], files=kept))
 
 
 def lines(said: dict[str, Any]) -> list[str]:

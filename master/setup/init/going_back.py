@@ -60,21 +60,19 @@ def go_back(folder: Path) -> Back:
     witness = witness_path(lab.place("server_log_path"))
     kept, draft = queues.with_name(KEPT), queues.with_name(DRAFT)
     if running := old_master.signs(conf.parent, lab.typed.socket_info.all):
-        raise ConflictError(f"a master seems to run: {'; '.join(running)}. `muster down` stops Muster's")
+        raise ConflictError(Message("master_runs", signs=running))
     files = [_restored(path) for path in (lab.place("slaver_file"), conf)]
     if (kept / UNFINISHED).exists():
         witness.unlink(missing_ok=True)
         _swap(queues, kept, draft, files)
         return _as_it_is(queues, kept)
     if not (queues / snapshot.STATE).exists():
-        raise ConflictError(f"{queues}: Muster's master has not taken these queues over: only conf.json has to go back")
+        raise ConflictError(Message("queues_not_taken_over", folder=str(queues)))
     if kept.exists():
-        raise ConflictError(f"{kept} is there already, from an earlier way back: move it away")
+        raise ConflictError(Message("went_back_before", folder=str(kept)))
     tasks = _tasks(queues)
     if alive := [task.id for task in tasks.values() if task.state not in QUEUED and task.state not in _STATES]:
-        raise ConflictError(
-            f"these tasks are alive: {', '.join(map(str, alive))}. `muster up`, then cancel or await them"
-        )
+        raise ConflictError(Message("tasks_alive", tasks=tuple(alive)))
     old = {name: _entries(_copy_of_old(queues / name)) for name in (legacy.WAIT, legacy.EXEC, legacy.HIST)}
     wait, hist, run = _sorted(old, tasks)
     _write(draft, queues, {legacy.WAIT: wait, legacy.EXEC: [], legacy.HIST: hist})

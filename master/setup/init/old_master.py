@@ -9,16 +9,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from wire.message import Message
+
 PROGRAM = "main.py"
 
 
-def signs(folder: Path, ports: Mapping[str, int], proc: Path = Path("/proc")) -> list[str]:
-    """Return the signs that it runs, one sentence each; none if it does not. `folder`: where its main.py lies."""
-    found = [f"process {pid} runs {folder / PROGRAM}" for pid in processes(folder, proc)]
+def signs(folder: Path, ports: Mapping[str, int], proc: Path = Path("/proc")) -> tuple[Message, ...]:
+    """Return the signs that it runs; none if it does not. `folder`: where its main.py lies."""
+    program = str(folder / PROGRAM)
+    found = [Message("process_runs", pid=pid, program=program) for pid in processes(folder, proc)]
     busy = [f"{port} ({name})" for name, port in ports.items() if in_use(port)]
     if busy:
-        found.append(f"its ports are in use: {', '.join(busy)}")
-    return found
+        found.append(Message("ports_in_use", ports=tuple(busy)))
+    return tuple(found)
 
 
 def processes(folder: Path, proc: Path = Path("/proc")) -> list[int]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from master.setup.init.old_lab import OldLab
+from wire.message import Message
 
 WRITTEN_EVERY_S = 60.0
 TAIL = 4 << 10
@@ -33,7 +34,7 @@ class Trace(NamedTuple):
     """A waiting task that seems to be past waiting: `what` says how, and by what that is known."""
 
     id: int
-    what: str
+    what: Message
 
 
 def look(lab: OldLab) -> list[Trace]:
@@ -46,7 +47,7 @@ def look(lab: OldLab) -> list[Trace]:
     return [Trace(task_id, what) for task_id, what in found if what]
 
 
-def _of_log(path: Path, written: float) -> str | None:
+def _of_log(path: Path, written: float) -> Message | None:
     """Return what a task's log shows; None if it is older than the queue file, which knew of that run then: the task
     was queued again since."""
     changed = _changed_at(path)
@@ -54,24 +55,25 @@ def _of_log(path: Path, written: float) -> str | None:
         return None
     tail = _tail(path, TAIL)
     if _EXIT in tail:
-        return f"seems to have ended: {path} says so"
-    return f"seems to have started: {path} was written" if tail else None
+        return Message("seems_ended", path=str(path))
+    return Message("seems_started_by_log", path=str(path)) if tail else None
 
 
-def _last_words(path: Path) -> Iterator[tuple[int, str | None]]:
+def _last_words(path: Path) -> Iterator[tuple[int, Message | None]]:
     """Of each task that the server's log names, what its last line about it says; None where that is: it waits."""
     for line in _tail(path, SERVER_TAIL).decode("utf-8", "replace").splitlines():
         for number in _ID.findall(line):
             yield int(number), _meaning(_ID.sub(" ", line), path)
 
 
-def _meaning(line: str, path: Path) -> str | None:
+def _meaning(line: str, path: Path) -> Message | None:
     if _QUEUED.search(line):
         return None
-    for words, what in ((_GONE, "been deleted"), (_ENDED, "ended"), (_STARTED, "started")):
-        if words.search(line):
-            return f"seems to have {what}: {path} says so"
-    return None
+    if _GONE.search(line):
+        return Message("seems_deleted", path=str(path))
+    if _ENDED.search(line):
+        return Message("seems_ended", path=str(path))
+    return Message("seems_started", path=str(path)) if _STARTED.search(line) else None
 
 
 def _changed_at(path: Path) -> float | None:

@@ -41,9 +41,7 @@ def init(
     contents = {folder / REGISTRY: [local_node()], folder / CONF: default_conf(web_port, ports)}
     there = [path for path in contents if os.path.lexists(path)]
     if there and not force:
-        names = " and ".join(str(path) for path in there)
-        said = "exist already and are left as they are" if len(there) > 1 else "exists already and is left as it is"
-        raise ConflictError(f"{names} {said}; --force writes both anew")
+        raise ConflictError(Message("setup_exists", files=tuple(map(str, there))))
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)  # whatever the umask, nobody else writes into a new one
     except FileExistsError:

@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     closes_secret: bool
     conf: dict[str, Any]
     conda: Path | None
-    running: list[str]
+    running: tuple[Message, ...]
     warnings: list[str]
     doubtful: list[Trace]
     hold: bool | None
@@ -69,9 +69,15 @@ class Plan(NamedTuple):
         return bool(self.files) or self.closes_secret
 
     @property
-    def whose_master(self) -> str:
-        """Which one would be running."""
-        return "Muster's master" if self.lab.queues.settled else "the old master"
+    def is_ours(self) -> bool:
+        """Would Muster's master be the one that runs, and not the old one?"""
+        return self.lab.queues.settled
+
+    def seems_to_run(self) -> Message:
+        """Say which master runs, and by which signs."""
+        if self.is_ours:
+            return Message("our_master_seems_to_run", signs=self.running)
+        return Message("old_master_seems_to_run", signs=self.running)
 
 
 def plan(lab: OldLab, wishes: Wishes) -> Plan:
@@ -97,16 +103,12 @@ def carry_out(steps: Plan, *, force: bool = False) -> None:
     written, and nothing was changed then.
     """
     if steps.running and not force:
-        cure = "`muster down` stops it" if steps.lab.queues.settled else "Stop it, and what starts it (cron, systemd)"
-        raise ConflictError(
-            f"{steps.whose_master} seems to run still: {'; '.join(steps.running)}. {cure}; --force goes on all the same"
-        )
+        if steps.is_ours:
+            raise ConflictError(Message("our_master_runs", why=steps.seems_to_run()))
+        raise ConflictError(Message("old_master_runs", why=steps.seems_to_run()))
     if steps.doubtful and steps.hold is None:
-        told = "; ".join(f"task {trace.id} {trace.what}" for trace in steps.doubtful)
-        raise ConflictError(
-            f"the old master was stopped before it wrote its queues again: {told}. --yes takes the lab over and keeps "
-            "these held; or start the old master, wait for two minutes, and stop it again"
-        )
+        traces = tuple(Message("old_trace", id=trace.id, what=trace.what) for trace in steps.doubtful)
+        raise ConflictError(Message("old_queues_unwritten", traces=traces))
     put(steps.files)
     if steps.closes_secret:
         _close(steps.lab.secret.path)
@@ -198,7 +200,7 @@ def _held_file(lab: OldLab, doubtful: list[Trace], *, hold: bool) -> list[NewFil
     """Return the file that the master reads when it takes the queues over: written if tasks are in doubt, or were
     before."""
     path = lab.queues.folder / legacy.HOLD_FILE
-    data = as_text({str(trace.id): trace.what for trace in doubtful} if hold else {})
+    data = as_text({str(trace.id): str(trace.what) for trace in doubtful} if hold else {})
     if lab.queues.settled or (not doubtful and not path.exists()):
         return []
     return [] if path.exists() and path.read_bytes() == data else [NewFile(path, data)]

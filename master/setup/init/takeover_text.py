@@ -32,7 +32,7 @@ def ask(lab: OldLab, wishes: Wishes, reply: Callable[[str], str] = input) -> Wis
         question = "Networks of the PCs with the desktop client, such as 192.168.36.0/24 [none]: "
         networks = _until(question, reply, parse_networks) or None
     if hold is None and (doubtful := look(lab)):
-        told = "\n".join(f"  {trace.id}  {_brief(trace.what, None)}" for trace in doubtful)
+        told = "\n".join(f"  {trace.id}  {_brief(str(trace.what), None)}" for trace in doubtful)
         question = f"Tasks that wait in the old queue, and may not wait any more:\n{told}\nKeep these held? [Y/n]: "
         hold = _until(question, reply, _yes_or_no)
     return Wishes(bind, networks, hold)
@@ -51,8 +51,8 @@ def lines(plan: Plan, *, dry_run: bool) -> Iterator[str]:
         where = ", ".join(" ".join([part.node, *_gpus(part.gpus)]) for part in task.allocation)
         yield f"  lost: {task.id}  {where or '-'}  {_brief(str(task.command))}"
     for trace in plan.doubtful:
-        yield f"  {'left waiting' if plan.hold is False else 'held'}: {trace.id}  {_brief(trace.what, None)}"
-    notices = [f"{plan.whose_master} seems to run still: {'; '.join(plan.running)}"] if plan.running else []
+        yield f"  {'left waiting' if plan.hold is False else 'held'}: {trace.id}  {_brief(str(trace.what), None)}"
+    notices = [str(plan.seems_to_run())] if plan.running else []
     notices += plan.warnings
     if notices:
         yield ""
@@ -84,10 +84,12 @@ def as_json(plan: Plan, *, dry_run: bool) -> dict[str, Any]:
                 {"id": task.id, "nodes": [part.node for part in task.allocation], "reason": task.reason}
                 for task in queues.running
             ],
-            "doubtful": [{**trace._asdict(), "held": plan.hold is not False} for trace in plan.doubtful],
+            "doubtful": [
+                {"id": trace.id, "what": str(trace.what), "held": plan.hold is not False} for trace in plan.doubtful
+            ],
             "history": queues.history,
         },
-        "old_master": plan.running,
+        "old_master": list(map(str, plan.running)),
         "warnings": plan.warnings,
         "next": next_steps(plan, dry_run=dry_run) if plan.changes_something else [],
     }
@@ -98,7 +100,8 @@ def next_steps(plan: Plan, *, dry_run: bool) -> list[str]:
     conf = plan.lab.conf.path
     steps = []
     if plan.running:
-        steps.append(f"stop {plan.whose_master}, and whatever starts it again (cron, systemd)")
+        whose = "Muster's master" if plan.is_ours else "the old master"
+        steps.append(f"stop {whose}, and whatever starts it again (cron, systemd)")
     if dry_run:
         steps.append("the same command without --dry-run")
     steps.append(f"muster up --detach --conf {conf}")

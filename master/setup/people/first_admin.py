@@ -37,9 +37,7 @@ def check_first_admin(task_info: Path, name: str, password: str | None) -> None:
     if password is not None:
         check_password(password, name)
     if has_queue(task_info):
-        raise ConflictError(
-            f"{task_info} holds a queue: start it, then `muster users add {name} --admin` adds an admin"
-        )
+        raise ConflictError(Message("queue_is_there", folder=str(task_info), name=name))
 
 
 def add_first_admin(config: Config, name: str, password: str | None) -> FirstAdmin:

@@ -26,6 +26,7 @@ from master.edited_files.ownership import user_name
 from master.people.audit import AuditLog
 from wire.errors import ForbiddenError, LockedError, NotFoundError
 from wire.lab import read as read_lab
+from wire.message import Message
 from wire.state_folder import check_alone
 
 AUDIT, OFFLINE = "audit", "offline"
@@ -42,7 +43,7 @@ def change_people(config: Config, verb: str, name: str, change: Callable[[People
     folder, and what a start is refused for."""
     folder = config.task_info
     if not folder.exists():
-        raise NotFoundError(f"{folder}: there is no queue yet: `muster up` begins one")
+        raise NotFoundError(Message("no_queue_yet", folder=str(folder)))
     lab = read_lab(str(config.path))
     by = _become_owner(folder)
     check_alone(str(config.path), str(folder), lab)
@@ -55,10 +56,7 @@ def change_people(config: Config, verb: str, name: str, change: Callable[[People
     try:
         image = store.open()
     except LockedError:
-        raise LockedError(
-            f"the master ({_holder(folder)}) has {folder} and does not answer: if it is just starting, try again; else "
-            "its log says what it does, and a signal ends it"
-        ) from None
+        raise LockedError(_held(folder)) from None
     try:
         pending = Pending()
         people = People(pending)
@@ -80,7 +78,7 @@ def _become_owner(folder: Path) -> str:
         return by
     if os.geteuid() != 0:
         whose = user_name(owner)
-        raise ForbiddenError(f"{folder} belongs to {whose}: while the master is down only {whose} and root change it")
+        raise ForbiddenError(Message("queue_of_another", folder=str(folder), owner=whose))
     # Modules that load later may lie where only root can read.
     codecs.lookup("ascii")
     import wire.english  # noqa: F401, PLC0415
@@ -98,11 +96,12 @@ def _become_owner(folder: Path) -> str:
     return by
 
 
-def _holder(folder: Path) -> str:
+def _held(folder: Path) -> Message:
     try:
-        return f"pid {int((folder / 'lock').read_text(encoding='ascii'))}"
+        pid = int((folder / "lock").read_text(encoding="ascii"))
     except (OSError, ValueError):
-        return "nobody knows its pid"
+        return Message("master_holds_queue_unseen", folder=str(folder))
+    return Message("master_holds_queue", folder=str(folder), pid=pid)
 
 
 async def _told(folder: Path, by: str, verb: str, name: str) -> None:

@@ -17,7 +17,7 @@ from master.command_line import main
 from master.config.config import load_config
 from master.setup.deploy import concerns, plan, quoting
 from master.setup.deploy.machine import Mount, look, parse_mounts
-from tests.faults import fault_in, part, refused, wrong
+from tests.faults import fault_in, part, refused, refusing, wrong
 from tests.master.setup.deploy.deploy_lab import (
     GOLDEN,
     INFLUX,
@@ -514,12 +514,12 @@ def test_the_command_lists_the_files_and_fails_when_some_were_kept(
     assert main(words) == 1
     told = capsys.readouterr()
     assert [file["path"] for file in json.loads(told.out)["files"] if file["state"] == "kept"] == [MASTER]
-    assert told.err.startswith(f"error: conflict: {where}: kept as somebody changed them: {MASTER}; ")
+    assert told.err == f"error: conflict: {Message('changed_files_kept', folder=str(where), files=(MASTER,))}\n"
     assert main([*words[:-1], "--force"]) == 0
     assert f"written  {MASTER}\n" in capsys.readouterr().out
 
 
 def test_kept_files_are_a_conflict() -> None:
     plan.check_kept({"dir": "/x", "files": [{"path": "a", "state": "same"}]})
-    with pytest.raises(ConflictError, match=r"/x: kept as somebody changed them: a;"):
+    with refusing(ConflictError, "changed_files_kept", folder="/x", files=("a",)):
         plan.check_kept({"dir": "/x", "files": [{"path": "a", "state": "kept"}]})

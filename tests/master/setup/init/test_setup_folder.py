@@ -12,7 +12,7 @@ import pytest
 from master.config.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.init.setup_folder import init, probe_gpus
-from tests.faults import fault_in
+from tests.faults import fault_in, refusing
 from wire.errors import ConflictError
 from wire.message import Message
 
@@ -72,7 +72,7 @@ def test_a_hung_driver_does_not_hang_the_set_up(programs: Path) -> None:
 @pytest.mark.parametrize("name", ["conf.json", "gpu_slaver_info.json"])
 def test_what_is_there_is_left_as_it_is(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine", encoding="utf-8")
-    with pytest.raises(ConflictError, match=rf"{name} exists already and is left as it is; --force"):
+    with refusing(ConflictError, "setup_exists", files=(str(tmp_path / name),)):
         init(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text(encoding="utf-8") == "mine"

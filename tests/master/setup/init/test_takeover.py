@@ -20,7 +20,7 @@ from master.config.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.init import old_lab, old_master, takeover
 from master.setup.init.takeover import Wishes
-from tests.faults import fault_in, refused
+from tests.faults import fault_in, refused, refusing
 from tests.old_lab import FROZEN, edit_json, lay_out, tree
 from wire.errors import StoreCorruptError
 from wire.message import Message
@@ -455,9 +455,10 @@ def test_while_its_process_runs_nothing_is_done(
     old: Path, old_main: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refusal(old, capsys)
-    assert said.startswith("error: conflict: the old master seems to run still: ")
-    assert f"process {old_main.pid} runs {old / 'main.py'}" in said
-    assert told(old, capsys, "--dry-run")["old_master"] == [f"process {old_main.pid} runs {old / 'main.py'}"]
+    sign = Message("process_runs", pid=old_main.pid, program=str(old / "main.py"))
+    runs = Message("old_master_runs", why=Message("old_master_seems_to_run", signs=(sign,)))
+    assert said == f"error: conflict: {runs}\n"
+    assert told(old, capsys, "--dry-run")["old_master"] == [str(sign)]
     assert take_over(old, "--force") == 0
 
 
@@ -465,7 +466,8 @@ def test_while_its_ports_are_in_use_nothing_is_done(
     old: Path, free_ports: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", free_ports[1])):
-        assert f"its ports are in use: {free_ports[1]} (data_port)" in refusal(old, capsys)
+        in_use = Message("ports_in_use", ports=(f"{free_ports[1]} (data_port)",))
+        assert str(in_use) in refusal(old, capsys)
     assert take_over(old) == 0
 
 
@@ -488,5 +490,5 @@ def test_the_frozen_lab_itself_names_folders_of_no_machine() -> None:
 
 def test_tasks_of_ours_without_their_state_are_refused(old: Path) -> None:
     (old / "task_info/hist_task.json").write_text('[{"id": 1, "command": "x"}]', encoding="utf-8")
-    with pytest.raises(StoreCorruptError, match=r"there is no state\.json beside it"):
+    with refusing(StoreCorruptError, "tasks_without_state", state="state.json"):
         old_lab.read(old)
