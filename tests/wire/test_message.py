@@ -6,8 +6,9 @@ import ast
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from string import Formatter
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -125,20 +126,116 @@ def test_no_reason_of_a_task_is_worded_where_it_arises() -> None:
     assert worded == []
 
 
-ERRORS = {kind.__name__ for kind in every()}
-WORDED_THERE = ("master/desktop", "master/doctor", "master/drivers/shell.py", "master/durable", "master/setup")
-"""The desktop client's dialect, whose boxes are Chinese; commands of one's own machine; what is wrong with our disk."""
+DESKTOP = "master/desktop/"
+"""The desktop client's dialect: its boxes are Chinese, made of our English sentences."""
 
 
-def test_no_error_that_a_verb_answers_is_worded_where_it_arises() -> None:
-    worded = []
-    for path in sources("master"):
-        name = str(path.relative_to(ROOT))
-        if not name.startswith(WORDED_THERE):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), name)):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
-                    worded += [f"{name}:{node.lineno}: {ast.unparse(node)}" for one in node.args if is_worded(one)]
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every source but those of the desktop client's dialect, by its path."""
+    paths = {str(path.relative_to(ROOT)): path for package in MAKERS for path in sources(package)}
+    return {
+        name: ast.parse(path.read_text(encoding="utf-8"), name)
+        for name, path in paths.items()
+        if not name.startswith(DESKTOP)
+    }
+
+
+def name_of(node: ast.expr) -> str:
+    """The last name of what is called, or of a base."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def error_names(of: dict[str, ast.Module]) -> set[str]:
+    """The names of all our errors, of those too that a package has for itself."""
+    names = {kind.__name__ for kind in every()}
+    classes = [node for tree in of.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    while more := {one.name for one in classes if names.intersection(map(name_of, one.bases))} - names:
+        names |= more
+    return names
+
+
+def is_finished(value: ast.expr) -> bool:
+    """Is it a sentence that is put together there?"""
+    if isinstance(value, ast.IfExp):
+        return is_finished(value.body) or is_finished(value.orelse)
+    if isinstance(value, ast.BoolOp):
+        return any(map(is_finished, value.values))
+    if isinstance(value, ast.BinOp):
+        return is_finished(value.left) or is_finished(value.right)
+    if isinstance(value, ast.Call):  # `str(error)` of an error of ours leaves its key and its values behind
+        return isinstance(value.func, ast.Name) and value.func.id == "str"
+    return is_worded(value)
+
+
+def calls_of(tree: ast.AST, names: set[str]) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node.func) in names]
+
+
+def texts_of(tree: ast.AST) -> set[str]:
+    """The variables that hold a sentence which is written down there."""
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and is_sentence(node.value)]
+    return {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
+
+
+def is_sentence(value: ast.expr) -> bool:
+    """Is it more than a word?"""
+    return isinstance(value, ast.JoinedStr) or (
+        isinstance(value, ast.Constant) and isinstance(value.value, str) and " " in value.value
+    )
+
+
+TOLD = {"fault", "told", "what", "why"}
+"""How a function names what is wrong, which it gives on to an error."""
+
+
+def helpers_of(tree: ast.AST, errors: set[str]) -> set[str]:
+    """The functions that put what they are given into an error."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {
+        function.name
+        for function in functions
+        if (given := TOLD.intersection(one.arg for one in function.args.args))
+        for call in calls_of(function, errors)
+        if given.intersection(name_of(one) for argument in call.args for one in ast.walk(argument) if is_name(one))
+    }
+
+
+def is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
+
+
+def test_no_error_is_worded_where_it_arises() -> None:
+    of = trees()
+    errors = error_names(of)
+    worded = [
+        f"{where}:{call.lineno}: {ast.unparse(call)}"
+        for where, tree in of.items()
+        for texts in [texts_of(tree)]
+        for call in calls_of(tree, errors)
+        if any(is_finished(one) or name_of(one) in texts for one in call.args)
+    ]
     assert worded == []
+
+
+def test_no_function_that_makes_an_error_is_given_a_finished_sentence() -> None:
+    of = trees()
+    errors = error_names(of)
+    helpers = {where: helpers_of(tree, errors) for where, tree in of.items()}
+    imported = {name for names in helpers.values() for name in names if not name.startswith("_")}
+    assert "refuse" in imported
+    worded = [
+        f"{where}:{call.lineno}: {ast.unparse(call)}"
+        for where, tree in of.items()
+        for call in calls_of(tree, helpers[where] | imported)
+        if call.args and is_sentence(call.args[-1]) and (name_of(call.func) in helpers[where] or not is_own(call.func))
+    ]
+    assert worded == []
+
+
+def is_own(called: ast.expr) -> bool:
+    """Is it a method of the object itself, which may have the name of a function elsewhere?"""
+    return isinstance(called, ast.Attribute) and is_name(called.value) and called.value.id == "self"
 
 
 NOT_TOLD = ("ArgumentTypeError", "AssertionError", "ValueError")
