@@ -28,6 +28,7 @@ DRAW = f"""async (values) => {{
   const there = {THERE};
   const {{ Chart }} = await import(there + "parts/chart.js");
   const {{ html, render }} = await import(there + "core/html.js");
+  await (await import(there + "core/styles.js")).needStyles(["overview"]);
   const nothing = () => "";
   const curve = {{ values, times: values.map((_, at) => 1_700_000_000 + 60 * at), top: 16, at: null, isPlain: false }};
   const begun = performance.now();

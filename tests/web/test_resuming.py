@@ -94,9 +94,9 @@ def test_a_script_that_was_cut_off_hears_what_it_missed_and_nothing_twice(lab: L
     with changing(lab) as task:
         since = ""
         heard: list[tuple[int, int]] = []
-        for query, header in (({}, {}), ({"since"}, {}), ({}, {"Last-Event-ID"})):
-            asked = {"params": dict.fromkeys(query, since), "headers": dict.fromkeys(header, since)}
-            with script.stream("GET", "events", **asked) as following:
+        for query, header in (((), ()), (("since",), ()), ((), ("Last-Event-ID",))):
+            params, headers = dict.fromkeys(query, since), dict.fromkeys(header, since)
+            with script.stream("GET", "events", params=params, headers=headers) as following:
                 events = read_events(following)
                 if not since:
                     assert next(events)[0] == "snapshot"

@@ -1,5 +1,5 @@
-// Style sheets that come with what needs them; index.html names those of all pages. Who needs one draws nothing before it has come, so
-// that nobody sees a page without its style. The sheets of two pages may both be there, in any order: none relies on coming later.
+// Style sheets that come with what needs them; index.html names those of all pages. A page is drawn once its sheets have come, so
+// that nobody sees it without its style. The sheets of two pages may both be there, in any order: none relies on coming later.
 
 /**
  * By its address; one that did not come is asked for again.
