@@ -202,8 +202,9 @@ class Core:
         conf: Settings = NOTHING_SAID,
         *,
         licences: Mapping[str, int] = NONE_OWNED,
+        log_folder: str = "",
     ) -> None:
-        self._parts = parts = Parts(specs, new_launch_id, conf, licences)
+        self._parts = parts = Parts(specs, new_launch_id, conf, licences=licences, log_folder=log_folder)
         self._by_class = {type(part).__name__: part for part in vars(parts).values()}
 
         self.unsaved: set[int] = set()

@@ -51,10 +51,17 @@ from master.core.tuning import Tuning
 
 class Parts:
     """All parts, by name. `new_launch_id(task_id, attempt)` makes an id that was never used before; `conf`: what
-    conf.json says of what can be set at run time; `licences`: how many of which there are."""
+    conf.json says of what can be set at run time; `licences`: how many of which there are; `log_folder`: that of logs
+    which nobody placed."""
 
     def __init__(
-        self, specs: tuple[NodeSpec, ...], new_launch_id: NewLaunchId, conf: Settings, licences: Mapping[str, int]
+        self,
+        specs: tuple[NodeSpec, ...],
+        new_launch_id: NewLaunchId,
+        conf: Settings,
+        *,
+        licences: Mapping[str, int],
+        log_folder: str,
     ) -> None:
         self.pending = Pending()
         self.tuning = Tuning(conf, self.pending)
@@ -62,7 +69,7 @@ class Parts:
         self._build_tasks()
         self._build_people()
         self._build_nodes(specs, licences)
-        self._build_attempts(new_launch_id)
+        self._build_attempts(new_launch_id, log_folder)
         self._build_findings()
         self._build_requests()
         self._listen()
@@ -104,7 +111,7 @@ class Parts:
         self.orphaned_attempts = OrphanedAttempts(task_table, nodes, self.unknown_attempts, pending)
         self.allocations = Allocations(task_table, nodes.inventory, pending)
 
-    def _build_attempts(self, new_launch_id: NewLaunchId) -> None:
+    def _build_attempts(self, new_launch_id: NewLaunchId, log_folder: str) -> None:
         task_table, nodes = self.task_table, self.nodes
         self.endings = Endings(
             *(task_table, self.waiting, self.people, self.arrays, self.tuning),
@@ -126,6 +133,7 @@ class Parts:
             tuning=self.tuning,
             barred=self.barred,
             new_launch_id=new_launch_id,
+            log_folder=log_folder,
         )
         self.pausing = Pausing(task_table, nodes, dispatch, self.pending)
         self.unproven_attempts = UnprovenAttempts(task_table, nodes, dispatch)

@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from master.core.people.run_as import placed_log
-from master.core.tasks.task import ENDED, QUEUED, TaskState
+from master.core.tasks.task import ENDED, QUEUED, Task, TaskState
+from master.core.tasks.task_log import is_placed, may_have_log
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
 from master.edited_files.ownership import open_folder
@@ -48,6 +48,7 @@ _NOT_THERE = {
     "unknown": "该任务已不存在。 (There is no such task any more.)\n",
     "waiting": "任务尚未开始运行，还没有日志。 (The task has not started yet, so there is no log of it.)\n",
     "gone": "该任务的日志已被其所有者移走或删除。 (The log of this task was moved or removed by its owner.)\n",
+    "unbegun": "该任务未能启动，没有日志。 (The task never began, so it has no log; `muster show` says why.)\n",
     "elsewhere": "该任务的日志指定在日志文件夹之外，目前不存在。 (Its log was to lie elsewhere, and is not there.)\n",
 }
 
@@ -61,15 +62,17 @@ async def train_log(calls: Calls, info: Any) -> Reply:
         return "ret_train_log_path", await _in_thread(calls, _note, folder, "unknown")
     calls.check("log.read", task)
     where = masters_place(calls.context(), task)
-    appeared = task.state is TaskState.STARTING and await _appears(calls, task.log_path, where)
+    appeared = task.state is TaskState.STARTING and await _appears(calls, task, where)
     if not appeared and (task.state in QUEUED or task.state is TaskState.STARTING):
         # It is not made here: the node's account may be another one, and could not write into ours.
         return "ret_train_log_path", await _in_thread(calls, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
     if Path(path).parent != folder or Path(path).name not in (f"{task.id}.log", f"{id_text(task.id)}.log"):
-        if placed_log(task) == f"{folder}/{task.id}.log":  # it ran as its owner, who alone can make it there
+        if not is_placed(task, str(folder)):  # it ran as its owner, who alone can make it there
             return "ret_train_log_path", await _in_thread(calls, _present_own, folder, path, f"{task.id}.log", where)
         return "ret_train_log_path", await _in_thread(calls, _present_other, folder, path, f"{task.id}.log", where)
+    if not may_have_log(task, str(folder)) and await _in_thread(calls, _is_strangers, path):
+        return "ret_train_log_path", await _in_thread(calls, _note, folder, "unbegun")
     if task.state in ENDED and task.reason:
         await _in_thread(calls, _say, path, f"muster: {task.reason}\n")
     return "ret_train_log_path", await _in_thread(calls, _present, folder, path, f"{task.id}.log")
@@ -86,14 +89,30 @@ async def _in_thread(calls: Calls, work: Callable[..., T], *values: Any) -> T:
     return await calls.master.files.quick.call("the log folder", lambda _tick: work(*values))
 
 
-async def _appears(calls: Calls, path: str, where: Where) -> bool:
-    """Wait for the log; whether it came. It does so a moment before the word that the task runs."""
+async def _appears(calls: Calls, task: Task, where: Where) -> bool:
+    """Wait for the log; whether it came. It does so a moment before the word that the task runs; what others can have
+    laid there counts only from then on."""
     with suppress(TimeoutError):
         async with asyncio.timeout(AWAITED_S):
-            while not await _in_thread(calls, _is_file, path, where):  # noqa: ASYNC110  (another machine makes it)
+            while task.state is TaskState.STARTING:
+                if await _in_thread(calls, _is_ours, task.log_path, where):
+                    return True
                 await asyncio.sleep(_LOOK_EVERY_S)
-            return True
     return False
+
+
+def _is_ours(path: str, where: Where) -> bool:
+    return _is_file(path, where) and not _is_strangers(path)
+
+
+def _is_strangers(path: str) -> bool:
+    """Has another account than ours and the folder's put something there?"""
+    try:
+        with _open(Path(path).parent) as folder:
+            owners = 0, os.geteuid(), os.fstat(folder).st_uid
+            return os.stat(Path(path).name, dir_fd=folder, follow_symlinks=False).st_uid not in owners
+    except OSError:
+        return False
 
 
 def _present(folder: Path, path: str, name: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from master.core.outcome import Move
-from master.core.tasks.task import ENDED
+from master.core.tasks.task import ENDED, TaskState
 from master.engine.engine import Engine
 from master.files.log_file import Own
 from master.files.log_pieces import HERE, Piece, Source, Where
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from master.files.log_search import Ask, Found
 
 LOOK_EVERY_S = 0.2
+_WAKING = {*ENDED, TaskState.RUNNING}
 
 
 class LogReader:
@@ -92,6 +93,18 @@ class LogReader:
         finally:
             self._forget(followed, waiter, task_id)
 
+    async def begun(self, task_id: int, wait_s: float) -> None:
+        """Wait until an attempt of the task has begun, or it has ended, or `wait_s` seconds are over."""
+        waiter = _Waiter(0, (None, None, None), HERE)
+        self._by_task[task_id].add(waiter)
+        try:
+            async with asyncio.timeout(wait_s):
+                await waiter.woken.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._leave(waiter, task_id)
+
     @property
     def followed(self) -> dict[str, int]:
         """How many wait for more of each log."""
@@ -101,9 +114,9 @@ class LogReader:
         return found
 
     def published(self, moves: Sequence[Move], _nodes: set[str]) -> None:
-        """Wake the waiters for the log of a task that is finished or deleted."""
+        """Wake the waiters for the log of a task that began, is finished or deleted."""
         if self._by_task:
-            self._wake(task.id for task, _, after in moves if after is None or after in ENDED)
+            self._wake(task.id for task, _, after in moves if after is None or after in _WAKING)
 
     def _wake(self, task_ids: Iterable[int]) -> None:
         for task_id in task_ids:
@@ -136,9 +149,12 @@ class LogReader:
         if not self._waiting[followed]:
             del self._waiting[followed]
         if task_id is not None:
-            self._by_task[task_id].discard(waiter)
-            if not self._by_task[task_id]:
-                del self._by_task[task_id]
+            self._leave(waiter, task_id)
+
+    def _leave(self, waiter: _Waiter, task_id: int) -> None:
+        self._by_task[task_id].discard(waiter)
+        if not self._by_task[task_id]:
+            del self._by_task[task_id]
 
 
 class _Followed(NamedTuple):

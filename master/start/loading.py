@@ -35,7 +35,13 @@ def open_store(config: Config, permit: Permit) -> tuple[Store, Image]:
 
 def core_of(config: Config, nodes: tuple[NodeConfig, ...], image: Image) -> Core:
     """Return the core with what the store found."""
-    core = Core(tuple(node.spec() for node in nodes), _launch_id, config.settings, licences=config.licences)
+    core = Core(
+        tuple(node.spec() for node in nodes),
+        _launch_id,
+        config.settings,
+        licences=config.licences,
+        log_folder=str(config.train_logs),
+    )
     core.load(image.tasks, image.answered, image.next_id, image.state)
     return core
 

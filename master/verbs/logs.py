@@ -9,8 +9,8 @@ from typing import Annotated, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from master.core.people.run_as import log_of
 from master.core.tasks.task import ENDED, Task
+from master.core.tasks.task_log import log_of, may_have_log, part_log
 from master.files.log_file import Own
 from master.files.log_pieces import HERE, LogsHere, Piece, Source, Where
 from master.files.log_reader import LogReader
@@ -113,11 +113,13 @@ class _Way(NamedTuple):
 
 
 class _Log(NamedTuple):
-    """The log at `path`, whether nothing will be added to it, and the ways to it."""
+    """The log at `path`, whether nothing will be added to it, and the ways to it. `begun`: there can be one; if not,
+    what lies there is somebody else's."""
 
     path: str
     ended: bool
     ways: list[_Way]
+    begun: bool = True
 
 
 class _Got(NamedTuple, Generic[T]):
@@ -133,7 +135,10 @@ async def read(context: Context, params: Read) -> LogPiece:
     seen = piece.offset if params.seen is None else params.seen
     if params.wait_s and not log.ended and not piece.data and piece.size == piece.end == seen:
         logs = context.master.logs
-        await logs.grown(log.path, seen, params.id, params.wait_s, where=way.where, source=way.source)
+        if log.begun or params.id is None:
+            await logs.grown(log.path, seen, params.id, params.wait_s, where=way.where, source=way.source)
+        else:
+            await logs.begun(params.id, params.wait_s)
         # A caller who no longer mentors the owner, for example, does not get what was written since.
         log, (piece, _) = await _read(msgspec.structs.replace(context, caller=context.caller_now()), params)
     answer = LogPiece(piece.data, piece.offset, piece.size, log.ended, log.path)
@@ -152,6 +157,8 @@ async def search(context: Context, params: Search) -> LogMatches:
         raise BadRequestError(Message("log_pattern_lines"))
     ask = Ask(params.pattern, params.regex, params.ignore_case, params.offset, params.backwards, params.limit)
     log = await _log(context, params)
+    if not log.begun:
+        return LogMatches([], None, 0, 0, log.ended, log.path)
     logs: LogReader = context.master.logs
     user = context.caller.counted_as
 
@@ -164,6 +171,8 @@ async def search(context: Context, params: Search) -> LogMatches:
 
 async def _read(context: Context, params: Read) -> tuple[_Log, _Got[Piece]]:
     log = await _log(context, params)
+    if not log.begun:
+        return log, _Got(Piece(0, b"", b"", 0, 0, missing=True), log.ways[0])
 
     def read_so(way: _Way) -> Awaitable[Piece]:
         return context.master.logs.read(
@@ -184,7 +193,8 @@ async def _log(context: Context, params: Read | Search) -> _Log:
     task = await find(context, params.id)
     check_owner(context.caller, "log.read" if isinstance(params, Read) else "log.search", "group", task)
     # Looked up before the file is read: what was written before the end is then in what we read.
-    return _Log(_path(task, params.rank), task.state in ENDED, _ways(context, task, params.rank))
+    path, begun = _path(context, task, params.rank), may_have_log(task, context.master.log_folder, params.rank)
+    return _Log(path, task.state in ENDED, _ways(context, task, params.rank), begun)
 
 
 async def _by_a_way(log: _Log, do: Callable[[_Way], Awaitable[T]]) -> _Got[T]:
@@ -198,14 +208,14 @@ async def _by_a_way(log: _Log, do: Callable[[_Way], Awaitable[T]]) -> _Got[T]:
     raise error or RuntimeError("there is no way to read a log")
 
 
-def _path(task: Task, rank: int) -> str:
+def _path(context: Context, task: Task, rank: int) -> str:
     """The log of a part. Raises NotFoundError."""
     if task.is_allocation:
         raise NotFoundError(Message("allocation_runs_nothing", id=task.id))
     count = max(task.nodes, len(task.allocation))
     if rank >= count:
         raise NotFoundError(Message("no_rank", id=task.id, rank=rank, count=count, last=count - 1))
-    return log_of(task.log_path, rank)
+    return part_log(task, rank, context.master.log_folder)
 
 
 def _ways(context: Context, task: Task, rank: int) -> list[_Way]:

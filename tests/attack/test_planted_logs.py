@@ -137,6 +137,61 @@ def test_the_folders_owner_has_nothing_written_into_anothers_own_file_by_a_link(
     assert profile.read_bytes() == b"mine\n"
 
 
+def writes_in_folder(logs: Path, *, placed: bool = False) -> str:
+    """Ann's agent opens the log in the folder of her account; what it was refused with, and whose fault that is."""
+
+    def write() -> None:
+        try:
+            os.close(
+                _said(open_log(f"{logs}/ann/50.log", [str(logs)], new=True, instead_of=str(logs) if placed else ""))
+            )
+        except StartError as error:
+            raise OSError(f"{error.fault}: {error}") from None
+
+    return as_account(ANN, write)
+
+
+@pytest.mark.parametrize("placed", [True, False])
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_in_place_of_an_accounts_folder_anothers_is_not_taken_and_the_attempt_is_to_blame_only_where_it_chose_that(
+    logs: Path, tmp_path: Path, kind: str, *, placed: bool
+) -> None:
+    trap = tmp_path / "trap"
+
+    def lay() -> None:
+        (logs / "ann").mkdir() if kind == "folder" else (logs / "ann").symlink_to(trap)
+        os.umask(0)
+        (logs / "ann").chmod(0o777) if kind == "folder" else None
+
+    trap.mkdir(0o777)
+    trap.chmod(0o777)
+    assert as_account(BOB, lay) == ""
+    said = writes_in_folder(logs, placed=placed)
+    assert f"uid {BOB}" in said
+    assert (": task: " if placed else ": node: ") in said
+    assert [*trap.iterdir(), *(logs / "ann").iterdir()] == []
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o777])
+def test_an_account_makes_its_folder_where_only_the_group_of_all_logs_reads(logs: Path, mask: int) -> None:
+    os.chown(logs, 0, 4303)
+    logs.chmod(0o3777)
+    with umask(mask):
+        assert writes_in_folder(logs) == ""
+    folder, log = (logs / "ann").stat(), (logs / "ann" / "50.log").stat()
+    assert (stat.S_IMODE(folder.st_mode), folder.st_uid, folder.st_gid) == (0o2750, ANN, 4303)
+    assert (stat.S_IMODE(log.st_mode), log.st_uid, log.st_gid) == (0o640, ANN, 4303)
+    assert as_account(BOB, (logs / "ann" / "51.log").touch).startswith("PermissionError")
+
+
+def test_a_folder_that_was_made_for_an_account_is_taken_where_nobody_else_may_make_one(logs: Path) -> None:
+    logs.chmod(0o755)
+    assert writes_in_folder(logs).startswith("OSError: node: ")
+    (logs / "ann").mkdir(0o750)
+    os.chown(logs / "ann", ANN, ANN)
+    assert writes_in_folder(logs) == ""
+
+
 @pytest.mark.parametrize("kind", ["link", "second name", "pipe", "file"])
 def test_who_has_the_log_folder_has_nothing_written_into_what_is_its_own_or_the_task_owners(
     node: PeopleNode, kind: str

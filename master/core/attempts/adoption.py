@@ -13,10 +13,10 @@ from master.core.nodes.node import Node
 from master.core.nodes.node_clock import sane
 from master.core.nodes.nodes import Nodes
 from master.core.people.people import People
-from master.core.people.run_as import is_account
 from master.core.tasks.attempt import Part
 from master.core.tasks.dependencies import Dependencies
 from master.core.tasks.task import Task, TaskState
+from master.core.tasks.task_log import is_account
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import Event, allows
 from wire.errors import ConflictError
@@ -165,5 +165,6 @@ def _number(one: UnknownAttempt) -> int:
 def _log(one: UnknownAttempt, folder: str) -> str:
     """Where its log lies, if nobody placed it; a node is believed nothing else: what it names is read."""
     file = f"{task_of(one.launch_id) or 0}.log"
-    owners = f"{folder}/{one.run_as}/{file}"
-    return owners if is_account(one.run_as) and one.log_path == kept_path(owners) else f"{folder}/{file}"
+    account = one.run_as or one.login
+    owners = f"{folder}/{account}/{file}"
+    return owners if is_account(account) and one.log_path == kept_path(owners) else f"{folder}/{file}"

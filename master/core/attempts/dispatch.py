@@ -24,7 +24,6 @@ from master.core.nodes.unstarted_tasks import UnstartedTasks
 from master.core.outcome import Pending
 from master.core.people.barred import BarredOwners
 from master.core.people.quotas import Quotas
-from master.core.people.run_as import is_account, is_owners_log, placed_log
 from master.core.planning.allocations import Allocations
 from master.core.planning.availability import only_its_own
 from master.core.planning.elastic import NONE_ELASTIC, Elastic, Lab, in_order
@@ -37,6 +36,7 @@ from master.core.planning.scheduler import Plan, PlanInput, Reasons, Wait, plan,
 from master.core.tasks.attempt import Allocation, AskedEnd, Part, sent_as, with_known
 from master.core.tasks.request import Demand
 from master.core.tasks.task import ACTIVE, WAITING, Task, TaskState, Unstarted, give_reason
+from master.core.tasks.task_log import account_log, is_account, is_owners_log, placed_log
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.time_limit import cut
 from master.core.tasks.transitions import Event, State, allows
@@ -47,10 +47,6 @@ from wire.message import Message
 NewLaunchId = Callable[[int, int], str]
 """Makes an id that was never used before, of a task's id and the attempt's number; passed in: chance is not pure."""
 
-
-_NOBODY = ("", "")
-"""The account and the log of a part that runs over an SSH account: its agent belongs to that account, and is believed
-nothing about others."""
 MINUTE_S = 60.0
 RESERVATIONS = "reservations"
 """The piece of the state that says for which tasks room is kept."""
@@ -79,6 +75,7 @@ class Dispatch:
         tuning: Tuning,
         barred: BarredOwners,
         new_launch_id: NewLaunchId,
+        log_folder: str,
     ) -> None:
         self.large_logs: dict[int, tuple[str, int, int]] = {}
         self._task_table = task_table
@@ -98,6 +95,7 @@ class Dispatch:
         self._tuning = tuning
         self._barred = barred
         self._new_launch_id = new_launch_id
+        self._log_folder = log_folder
         self._free = FreeNodes(nodes.inventory)
         self._by_launch: dict[str, int] = {}
         self._wake_at: float | None = None
@@ -253,6 +251,9 @@ class Dispatch:
         task.time_limit_s = cut(task.time_limit_s, self._tuning.settings.scheduler)
         if task.is_allocation:
             task.started_at = now
+        elif any(part.login for attempt in task.attempts for part in attempt.parts):
+            # Here, and not by its agent, which belongs to that account and is believed nothing about logs.
+            task.log_path = account_log(task, task.allocation[0].login, self._log_folder)
         self._task_table.move(task, TaskState.RUNNING if task.is_allocation else TaskState.STARTING)
         for part in task.allocation:
             self._pending.node(part.node)
@@ -369,8 +370,8 @@ class Dispatch:
         if pid and not part.pid:
             task.allocation = with_known(task.allocation, launch_id, pid=pid, pid_start=pid_start)
             self._task_table.changed(task)
-        if run_as or task.earlier:
-            self._runs_as(task, launch_id, *((run_as, log_path) if login == OWN else _NOBODY))
+        if login == OWN and (run_as or task.earlier):
+            self._runs_as(task, launch_id, run_as, log_path)
         if allows(Event.STARTED, task.state):
             task.started_at = self._by_our_clock(task, part, at, task.submitted_at, now)
             self._task_table.move(task, TaskState.RUNNING)
@@ -382,7 +383,8 @@ class Dispatch:
         part = sent_as(task.allocation, launch_id)
         if part is None or (account and not is_account(account)):
             return
-        log = log_path if is_owners_log(task, account, log_path) else placed_log(task)
+        is_owners = is_owners_log(task, account, log_path, self._log_folder)
+        log = log_path if is_owners else placed_log(task, self._log_folder)
         if part is not task.allocation[0]:
             log = task.log_path  # that of the first part says where those of the others are
         if (part.run_as, task.log_path) != (account, log):
@@ -428,9 +430,8 @@ class Dispatch:
         elif exit_.is_the_nodes and (allows(Event.NOT_STARTED, task.state) or _may_not_have_begun(task, part)):
             self._not_started(task, part, exit_.error, now)
         else:
-            if exit_.run_as or task.earlier:
-                told = (exit_.run_as, exit_.log_path) if login == OWN else _NOBODY
-                self._runs_as(task, exit_.launch_id, *told)
+            if login == OWN and (exit_.run_as or task.earlier):
+                self._runs_as(task, exit_.launch_id, exit_.run_as, exit_.log_path)
             card = self._nodes.card_use(node, task) if exit_.ran_out else None
             has_gpus = any(part.gpus for part in task.allocation)
             state, reason = verdict(

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from master.core.attempts.activation import CANNOT_START, END_OF_STAGES, SETUP_FAILED, activation, setup_lines
-from master.core.people.run_as import log_of, placed_log
 from master.core.tasks.arrays import Array
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task
+from master.core.tasks.task_log import is_placed, launch_log
 from wire.agent import MARKS_STAGES, PROTOCOL, TELLS_PLACED, EarlySignal, Launch
 
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
@@ -69,16 +69,14 @@ def launch_message(
     """The message for this part of the task's present attempt. `names`: see `environment`; `run_as`: the account that
     an agent which is root shall become; `back`: of a task that submits others; `hosts`: under which name or address the
     machine of each part is reached; `array`: what is known of that of which it is; `protocol`: the agent's."""
-    placed = placed_log(task) if task.earlier else task.log_path
-    is_in_folder = placed == f"{settings.log_folder}/{task.id}.log"
-    log_path = log_of(placed, task.allocation.index(part))
+    is_in_folder = not is_placed(task, settings.log_folder)
     message = Launch(
         op="launch",
         launch_id=part.launch_id,
         argv=argv(task, settings.conda, visible(part, names), marks=protocol >= MARKS_STAGES),
         cwd=task.cwd,
         env={**environment(task, part, settings.task_env, names, array), **rendezvous(task, part, hosts)},
-        log_path=log_path,
+        log_path=launch_log(task, part, settings.log_folder),
         log_new=_is_first(task) and is_in_folder,
         grace_s=settings.grace_s,
         log_bytes=settings.log_bytes,

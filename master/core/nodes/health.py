@@ -42,13 +42,18 @@ class Health:
 
     def is_the_tasks_own(self, task: Task) -> bool:
         """Is it the task that nodes cannot start? Not while they start no other one either (the disk of the whole lab
-        may be full): then it waits, for more than the first few would follow it."""
+        may be full): then it waits, for more than the first few would follow it. Nor is it over the account of its
+        owner, which is the same on all nodes: its home may be full."""
         tried = [entry for entry in task.unstarted if not entry.ran]
         if len(tried) < NODES_TRIED:
             return False
-        well = [entry for entry in tried if not self.is_sick(entry.node)]
+        well = [entry for entry in tried if not self.is_sick(entry.node) and not self._has_account(entry.node, task)]
         refused = {task_id for node in self._nodes.inventory.nodes.values() for task_id in node.faulted}
         return len(well) >= NODES_TRIED and len(refused | {task.id}) < NODES_TRIED
+
+    def _has_account(self, name: str, task: Task) -> bool:
+        node = self._nodes.get(name)
+        return node is not None and node.accounts.of(task.owner) not in (None, OWN)
 
     def failed(self, name: str, task_id: int, why: str, login: str = OWN) -> None:
         """A node could not start a task. The node gets no tasks for a while: the next one would fare no better. If one

@@ -31,6 +31,8 @@ def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> 
     place = log_place.prepare(path, owner) if is_labs else log_place.Place(None)
     given_files.leave(launch, owner)
     _become(owner)
+    if place.top is not None:
+        log_place.make_as_owner(place.top, owner)
     os.umask(launch["login"]["umask"])
     cwd.enter(launch["cwd"], [])  # what is denied here is denied to the owner, on whatever node
     said = place.said + (f"muster: {launch['login']['fault']}\n" if launch["login"]["fault"] else "")

@@ -58,8 +58,10 @@ def of_log(error: OSError, path: str, roots: Sequence[str], instead_of: str = ""
         return fault if not is_disks or _takes_nothing(instead_of) else TASK
     if error.errno in EXHAUSTED or of_chosen(error, path, roots) == NODE:
         return NODE
-    # Nobody chose the name of a log that lies in a folder of the lab itself: that it cannot be made is not the task's.
-    unmade = error.errno in DENIED and os.path.dirname(path) in roots and not os.path.lexists(path)
+    # Nobody chose the name of a log that lies in a folder of the lab itself, or in its account's folder there: that it
+    # cannot be made is not the task's.
+    missing = path if os.path.lexists(os.path.dirname(path)) else os.path.dirname(path)
+    unmade = error.errno in DENIED and os.path.dirname(missing) in roots and not os.path.lexists(missing)
     return NODE if unmade else TASK
 
 

@@ -13,6 +13,7 @@ from typing import List, Optional
 from . import blame
 from .blame import StartError
 from .log_place import LOOK, MOST_LINKS, UnsafeError, free_name, open_folder
+from .log_place import MODE as FOLDER
 
 MODE = 0o640
 """Its group is the folder's, where the master has set that up."""
@@ -33,7 +34,7 @@ def open_log(
     the folder, and can lay there what it wants. `instead_of`: see `blame.of_log`. Raises StartError."""
     blame.check_root(path, roots)
     try:
-        folder = _folder(path)
+        folder = _folder(path, roots, instead_of)
         try:
             said += _move_aside(path, folder) if new else ""
             log = _opened_own(path, os.geteuid(), folder=folder) if own else _opened(path, folder)
@@ -44,22 +45,59 @@ def open_log(
         raise StartError(f"the log {path} cannot be opened on {socket.gethostname()}: {error}") from None
     except OSError as error:
         raise _cannot(path, error, roots, instead_of) from None
-    if new:
+    if new or _is_made(log):
         with suppress(OSError):  # a file system without rights
             os.fchmod(log, MODE)  # whatever the umask, which is meant for what the task makes
     return _begun(log, said)
 
 
-def _folder(path: str) -> Optional[int]:
+def _folder(path: str, roots: List[str], instead_of: str) -> Optional[int]:
     """Make the log's folder where it is missing. As root it is given open, and all else is done in it: who may change
     names above it must lead root nowhere. None where we are another account, which the kernel keeps to its own."""
     above = os.path.dirname(path) or "."
     if os.geteuid() != 0:
-        os.makedirs(above, exist_ok=True)
+        _make(above)
+        if os.path.dirname(above) in roots:
+            _check_whose(path, above, blame.TASK if instead_of else blame.NODE)
         return None
     with suppress(OSError):
         os.stat(f"{above}/.")  # what is mounted at its first use is there from now on
     return open_folder(above, make=True)
+
+
+def _is_made(log: int) -> bool:
+    found = os.fstat(log)
+    return stat.S_ISREG(found.st_mode) and found.st_size == 0 and found.st_uid == os.geteuid()
+
+
+def _make(folder: str) -> None:
+    """A folder in one that hands its group down: that group may read there, as it may the logs, whatever the umask."""
+    above = os.path.dirname(folder)
+    if os.path.isdir(folder) or not above:
+        return
+    os.makedirs(above, exist_ok=True)
+    hands_down = os.stat(above).st_mode & stat.S_ISGID
+    mask = os.umask(~FOLDER & 0o777) if hands_down else None
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(folder)  # a chmod would take the bit away from a folder of a group that is not ours
+    finally:
+        if mask is not None:
+            os.umask(mask)
+
+
+def _check_whose(path: str, folder: str, fault: str) -> None:
+    """Raises StartError, of this fault, if the log's folder lies in one in which all may lay things, and is another
+    account's, which would read the log, or a stranger's link. The owner of the folder above may have made it, and no
+    link."""
+    above = os.stat(os.path.dirname(folder) or ".")
+    if not (above.st_mode & stat.S_ISVTX and above.st_mode & _OTHERS_WRITE):
+        return
+    found = os.lstat(folder)
+    is_owners = found.st_uid == above.st_uid and stat.S_ISDIR(found.st_mode)
+    if found.st_uid not in (0, os.geteuid()) and not is_owners:
+        what = f"uid {found.st_uid} has laid something of its own on {socket.gethostname()}: remove it"
+        raise StartError(f"where the folder of the log {path} should be, {what}", fault)
 
 
 def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: str) -> int:

@@ -2,8 +2,8 @@
 link `ID.log` beside those of everybody leads to it.
 
 Root makes the folder and the link, in `prepare`; the log is made by who has become the owner. Users who may write in
-those folders may plant links there: root follows none of them. Where root is nobody, as over NFS, nothing is made, and
-the log lies where all logs lay before.
+those folders may plant links there: root follows none of them. Where root is nobody, as over NFS, the owner makes the
+folder, if all may make some there; where there is none, the log lies where all logs lay before.
 """
 
 from __future__ import annotations
@@ -56,6 +56,16 @@ def prepare(path: str, owner: Account) -> Place:
 
 def _instead(owner: Account, error: UnsafeError) -> str:
     return f"muster: this log does not lie in the folder of {owner.name}: {error}\n"
+
+
+def make_as_owner(top: int, owner: Account) -> None:
+    """As the owner: make the owner's folder, if it is missing and everybody may make one."""
+    mask = os.umask(~MODE & 0o777)
+    try:
+        with suppress(OSError):
+            os.mkdir(owner.name, dir_fd=top)  # its group is that of the folder above, if that hands it down
+    finally:
+        os.umask(mask)
 
 
 def open_own(top: int, owner: Account) -> Optional[int]:

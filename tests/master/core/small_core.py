@@ -22,6 +22,8 @@ BOOT = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, tmp_
 REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000, protocol=PROTOCOL)
 EIGHT = NodeSpec(name="a", gpu_models=("GPU",) * 8)
 
+LOGS = "/logs"
+
 
 class CheckedCore(Core):
     """A core whose parts are compared after each call of one of its events."""
@@ -50,7 +52,11 @@ def core_with(
     numbers = itertools.count(1)
     conf = Settings(limits=Caps(waiting_tasks=waiting_limit))
     core = CheckedCore(
-        specs or (EIGHT,), lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", conf, licences=licences
+        specs or (EIGHT,),
+        lambda task, attempt: f"{task}.{attempt}.{next(numbers)}",
+        conf,
+        licences=licences,
+        log_folder=LOGS,
     )
     for spec in specs or (EIGHT,):
         if online:

@@ -12,8 +12,8 @@ from master.core.core import Core
 from master.core.effects import Effect, Kill, Start
 from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.nodes.inventory import NodeSpec, NodeState
-from master.core.people.run_as import log_of
 from master.core.tasks.task import Task, TaskState
+from master.core.tasks.task_log import log_of
 from master.executors.memory import Run
 from master.executors.simulation import Job, Simulation
 from tests.master.core.small_core import core_with, submit

@@ -13,7 +13,7 @@ from master.files.log_file import opened
 from tests import rights
 from tests.faults import refusing
 from tests.master.durable.storage import descriptors
-from tests.master.in_process import InProcess, comes_as, run
+from tests.master.in_process import InProcess, began_before, comes_as, run
 from wire.errors import ConflictError, ForbiddenError, MusterError
 
 SECRET = b"the lab's password"
@@ -104,6 +104,7 @@ def test_only_who_runs_the_master_reads_logs_that_lie_anywhere(tmp_path: Path) -
                 await ann.call("server.info")
             for log in ("psw", "data/1.log", None, None):
                 await ann.call("task.submit", command="x", hold=True, **({"log": log} if log else {}))
+            began_before(master.core, 3, 4)
             assert base64.b64decode((await ours.call("log.read", id=1))["data"]) == SECRET
             for collapse in (False, True):
                 for task_id in (1, 3):
@@ -140,6 +141,7 @@ def test_nobody_reads_anothers_log_by_calling_it_his_own(tmp_path: Path) -> None
             await ours.call("task.submit", command="x", hold=True)
             for log in ("logs/1.log", "data/link", None, "logs/bob/9.log", None):
                 await ann.call("task.submit", command="x", hold=True, **({"log": log} if log else {}))
+            began_before(master.core, 4, 6)
             for task_id in (2, 3, 5, 6):
                 assert (await ann.refusal("log.read", id=task_id))[0] == "forbidden", task_id
             assert base64.b64decode((await ann.call("log.read", id=4))["data"]) == b"mine"

@@ -77,7 +77,7 @@ def test_a_follower_is_answered_when_the_task_ends_or_is_gone_and_not_by_its_nex
             end(master, task_id)
             assert (await waiting)[1]["ended"]
             assert (await piece(peer, id=task_id, wait_s=30))[1]["ended"], "what has ended is not waited for"
-            held = await peer.call("task.submit", command="x", hold=True)
+            held = await peer.call("task.submit", command="x", hold=True, log=str(tmp_path / "2.log"))
             asked = peer.ask("log.read", id=held["id"], wait_s=30)
             await settled(lambda: logs.followed)
             other = await master.peer()
@@ -234,6 +234,39 @@ def test_a_line_of_a_hundred_megabytes_comes_in_pieces(tmp_path: Path, size: int
             data, answer = await piece(peer, id=task_id, collapse=True, offset=90 << 20)
             assert 1 << 20 <= len(data) <= 4 << 20
             assert answer["next"] == (90 << 20) + len(data)
+
+    run(story())
+
+
+def make(log: Path, text: bytes) -> None:
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(text)
+
+
+@pytest.mark.parametrize("how", ["begins", "is removed"])
+def test_what_lies_at_the_place_of_a_log_before_its_task_begins_is_not_followed(tmp_path: Path, how: str) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer, other = await master.peer(), await master.peer()
+            held = (await peer.call("task.submit", command="x", gpus=1, hold=True))["id"]
+            log = Path(master.core.tasks[held].log_path)
+            make(log, b"a lie\n")
+            assert (await peer.call("log.read", id=held, wait_s=0))["size"] == 0
+            assert (await peer.call("log.search", id=held, pattern="lie"))["matches"] == []
+            asked = peer.ask("log.read", id=held, wait_s=30)
+            await settled(lambda: master.place.logs._by_task)
+            if how == "begins":
+                make(log, b"true\n")
+                master.online()
+                await other.call("task.release", id=held)
+                await settled(lambda: master.core.tasks[held].allocation)
+                (part,) = master.core.tasks[held].allocation
+                master.engine.event(lambda: master.core.reconcile("a", [Seen(part.launch_id, started_at=1.0)], 1.0))
+                assert base64.b64decode((await peer.answer(asked))["result"]["data"]) == b"true\n"
+            else:
+                await other.call("task.remove", id=held)
+                assert (await peer.answer(asked))["error"]["data"]["code"] == "not_found"
+            assert not master.place.logs._by_task
 
     run(story())
 

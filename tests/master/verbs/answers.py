@@ -109,7 +109,7 @@ async def every_answer(folder: Path) -> list[Answer]:
     """The answers of all verbs but `server.info`, each at least once."""
     ended = {ARCHIVED: TaskState.SUCCEEDED, GONE: TaskState.FAILED, BACK: TaskState.FAILED}
     old = [
-        Task(id=number, command="true", state=state, ended_at=OLD_END, log_path=f"{folder}/logs/{number}.log")
+        Task(id=number, command="true", state=state, ended_at=OLD_END, log_path=f"{folder}/logs/of-{number}.log")
         for number, state in ended.items()
     ]
     history.extend(OsDisk(), folder / "task_info" / "history", old)
@@ -271,7 +271,7 @@ async def _archived(ask: Asker) -> None:
 
 async def _logs(ask: Asker, folder: Path) -> None:
     (folder / "logs").mkdir(exist_ok=True)
-    (folder / "logs" / f"{BACK}.log").write_bytes(b"one\r\xe4\xbd\xa0\ntwo\rthree")
+    (folder / "logs" / f"of-{BACK}.log").write_bytes(b"one\r\xe4\xbd\xa0\ntwo\rthree")
     (folder / "server.log").write_bytes(b"begun\n")
     await ask("log.read", id=BACK)
     await ask("log.read", id=BACK, collapse=True)

@@ -16,7 +16,7 @@ from master.verbs.access import ALL_SCOPES, USER_SCOPES, Caller, who
 from master.verbs.table import VERBS
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import VISIBLE, DesktopPlace, in_loop, with_client
-from tests.master.in_process import InProcess, Peer, run
+from tests.master.in_process import InProcess, Peer, began_before, run
 from tests.master.verbs.test_preflight import let_all_search
 
 RULES: Any = {"data/{user}": "own", "data/groups/{group}": "group"}
@@ -159,6 +159,7 @@ def test_logs_in_a_folder_that_would_be_somebodys_own_are_shown_to_their_owners_
             bob, ann = [await peer_as(master, caller, monkeypatch) for caller in (BOB, ANN)]
             for peer, log in ((bob, "data/task_logs/1.log"), (ann, "data/task_logs/2.log"), (bob, "data/bob/trap")):
                 await peer.call("task.submit", command="true", hold=True, log=log)
+            began_before(master.core, 1, 2)
             (tmp_path / "data/bob/trap").symlink_to("../task_logs/2.log")
             assert base64.b64decode((await bob.call("log.read", id=1))["data"]) == b"his own"
             assert base64.b64decode((await ann.call("log.read", id=2))["data"]) == b"hers"
@@ -179,6 +180,7 @@ def test_a_log_that_was_to_lie_in_anothers_folder_is_not_shown(tmp_path: Path, m
             peer = await peer_as(master, BOB, monkeypatch)
             for log in ("data/ann/diary", "data/bob/l", None, "data/bob/f"):
                 await peer.call("task.submit", command="true", hold=True, **({} if log is None else {"log": log}))
+            began_before(master.core, 3)
             assert (await peer.refusal("log.read", id=1))[0] == "forbidden"
             for number in (2, 3):
                 assert (await peer.call("log.read", id=number))["data"] == ""

@@ -392,3 +392,24 @@ def test_an_allocation_needs_no_agent_and_what_runs_within_it_runs_over_its_owne
     assert [part.login for part in step.allocation] == ["li2"]
     core.reconcile("a", [], 3.0)
     assert (held.state, step.state) == ("running", "starting")
+
+
+def test_a_task_waits_though_its_owners_account_could_start_nothing_on_many_nodes() -> None:
+    """Its home may be full, which is the same on all of them."""
+    nodes = [msgspec.structs.replace(NODE, name=name) for name in "abcd"]
+    core = lab_with(*nodes)
+    task = submit(core, owner="li", gpus=1)
+    for _ in nodes:
+        core.plan(0.0)
+        for name, agent in ((node.name, core.inventory.nodes[node.name].accounts.agents) for node in nodes):
+            if "li2" in agent and agent["li2"].facts is None:
+                core.account_state(name, "li2", NodeState.CONNECTING, None, HERS)
+                core.reconcile(name, [], 2.0, "li2")
+                core.account_state(name, "li2", NodeState.ONLINE)
+        core.plan(0.0)
+        part = task.allocation[0]
+        refused = Exit(part.launch_id, "not_started", 3.0, error="no space left", fault="node")
+        core.exited(part.node, refused, 3.0, "li2")
+    assert {entry.node for entry in task.unstarted} == set("abcd")
+    assert (task.state, task.allocation) == (TaskState.WAITING, [])
+    assert says(core.why_it_waits(task), "account_rests", account="li2")

@@ -7,8 +7,8 @@ import pytest
 from master.core.attempts.exits import Exit, Seen
 from master.core.attempts.launching import LaunchSettings, launch_message
 from master.core.core import Core
-from master.core.people.run_as import placed_log
 from master.core.tasks.task import Task, TaskState
+from master.core.tasks.task_log import placed_log
 from tests.master.core.small_core import core_with, launch_of, submit
 from wire.agent import Launch
 
@@ -128,4 +128,4 @@ def test_the_next_attempt_is_sent_where_the_log_was_to_lie_and_goes_on_in_it() -
 
 def test_a_folder_that_no_attempt_has_made_is_nobodys_but_the_askers() -> None:
     task = placed(core_with(), "/logs/sub/1.log")
-    assert placed_log(task) == "/logs/sub/1.log"
+    assert placed_log(task, "/logs") == "/logs/sub/1.log"
