@@ -72,8 +72,8 @@ def is_placed(task: Task, folder: str) -> bool:
 
 
 def may_have_log(task: Task, folder: str, rank: int = 0) -> bool:
-    """Can there be a log that is the task's? What somebody named as its log counts; else an attempt must have begun,
-    and a later part of it must be known to run."""
+    """Can there be a log that is the task's? A file that its owner named counts; else an attempt must have begun, and
+    a later part of it must be known to run."""
     if is_placed(task, folder) or task.id >= FIRST_FOREIGN_ID:  # those an old system may have started
         return True
     if rank:
