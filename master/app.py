@@ -55,7 +55,7 @@ from master.secrets.visible_secrets import check_not_visible
 from master.start import account_file, lab_file, loading, premises
 from master.start.followed_files import FollowedFiles
 from master.start.lineage import Lineage, begin_epoch
-from master.start.listening import listen, port_limits, raise_descriptor_limit
+from master.start.listening import listen, open_files_left, raise_descriptor_limit, tell_connections
 from master.start.served import Served
 from master.tls.policy import Tls, listens_outside
 from master.tls.watch import CertificateWatch
@@ -174,7 +174,9 @@ class Master:
     def _build(self, loaded: _Loaded, engine: Engine) -> tuple[Served, PortServer, Executor]:
         """Build the parts around the queue, from the nodes to the ports. Nothing of them runs yet."""
         config, core, run_as = self.config, loaded.core, loaded.run_as
-        tls, files = _tls(config), _files(config)
+        most = open_files_left()
+        tell_connections(core.tuning, most)
+        tls, files = _tls(config), _files(config, core)
         drivers = Drivers(config, loaded.lineage.cluster, core, tls)
         samples = Samples(IdleWatcher(engine, lambda: core.settings.scheduler.idle_after_s).sample)
         ways_back = WaysBack(engine, config, tls, loaded.task_tokens)
@@ -190,12 +192,12 @@ class Master:
         )
         acting = acting_for(core, files, str(config.train_logs), config=config, account_of=run_as, ask=fleet.probe)
         executor: Executor = Agents(
-            engine, lambda: _launch_settings(config, core), fleet.send, ways_back.give, run_as, ask=fleet.probe
+            engine, lambda: launch_settings(config, core), fleet.send, ways_back.give, run_as, ask=fleet.probe
         )
         engine.executor_of = lambda _node: executor
         served = self.served = self._served(loaded, engine, drivers.reports, files, acting)
         port_server = PortServer(
-            *(engine, served, port_limits(config), config.desktop_client),
+            *(engine, served, most, config.desktop_client),
             tls=tls,
             reports=drivers.reports,
             loop=self._stalls,
@@ -236,7 +238,7 @@ class Master:
             acting=acting,
             audit=self._audit,
             passwords=Passwords(),
-            guesses=Guesses(config.limits),
+            guesses=Guesses(lambda: engine.core.settings.limits),
             directory=loaded.directory,
             services=loaded.services,
             task_tokens=loaded.task_tokens,
@@ -345,18 +347,18 @@ def _tls(config: Config) -> Tls:
     return tls
 
 
-def _files(config: Config) -> Files:
+def _files(config: Config, core: Core) -> Files:
     return Files(
         config.root,
         config.visible_folders,
         book=config.task_info / DRAFTS,
-        upload_bytes=config.limits.upload_bytes,
+        upload_bytes=lambda: core.settings.limits.upload_bytes,
         needed=premises.needed(config),
         owners=Owners(config.files),
     )
 
 
-def _launch_settings(config: Config, core: Core) -> LaunchSettings:
+def launch_settings(config: Config, core: Core) -> LaunchSettings:
     """Return the settings of attempts that are launched now."""
     scheduler, root, logs = core.settings.scheduler, str(config.root), str(config.train_logs)
     return LaunchSettings(

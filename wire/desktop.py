@@ -79,6 +79,11 @@ class Decoder:
         self._in_string = False
         self._too_large: bytes | None = None
 
+    def let(self, limit: int) -> None:
+        """Have this limit from now on. A lower one is for frames that begin after the one that is being received."""
+        if limit > self.limit or not self._held:
+            self.limit = limit
+
     def feed(self, data: bytes) -> list[Event]:
         """Take what was received, give what is whole in it. However the bytes were cut, the events are the same."""
         self._held += data

@@ -34,6 +34,11 @@ class LineDecoder:
         self.limit = limit
         self._head = bytearray()
 
+    def let(self, limit: int) -> None:
+        """Have this limit from now on. A lower one is for frames that begin after the one that is being received."""
+        if limit > self.limit or not self._head:
+            self.limit = limit
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take what was received, give the whole lines in it (empty ones left out).
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from master.config.conf_file import Limits
+from master.config.settings import Caps
 from wire.errors import LimitError
 from wire.message import Message
 
@@ -24,19 +24,17 @@ _MINUTE_S = 60.0
 
 
 class Rates:
-    """The rates of `limits`. `clock`: seconds, from anywhere on."""
+    """The rates of `limits`, which gives those that hold now. `clock`: seconds, from anywhere on."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: Callable[[], Caps], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.per_minute: dict[RateClass, int] = {
-            "auth": limits.auth_requests_per_minute,
-            "env": limits.env_requests_per_minute,
-        }
+        self._limits = limits
         self._spent: dict[tuple[RateClass, str], tuple[float, float]] = {}
 
     def check(self, kind: RateClass, who: str) -> None:
         """Count a call of this kind. Raises LimitError when there have been too many of this person's."""
-        most = self.per_minute[kind]
+        limits = self._limits()
+        most = limits.auth_requests_per_minute if kind == "auth" else limits.env_requests_per_minute
         now = self._clock()
         spent, at = self._spent.pop((kind, who), (0.0, now))
         spent = max(0.0, spent - (now - at) * most / _MINUTE_S)

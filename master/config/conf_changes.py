@@ -1,6 +1,7 @@
 """The effect of a changed conf.json on a running master: which settings apply at once, and which keys wait.
 
-The settings of `master.config.settings` can change while the master runs. All else is read when it starts.
+The settings of `master.config.settings`, which are all keys of `scheduler` and `limits`, can change while the master
+runs. All else is read when it starts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 
 from master.config.config import Config
-from master.config.settings import ROWS
+from master.config.settings import ROWS, SECTIONS
 
 _KEYS = {
     "ports": "socket_info",
@@ -20,15 +21,14 @@ _KEYS = {
     "psw": "psw_file",
 }
 """The keys of `Config`'s fields in conf.json, where they differ."""
-_SECTIONS = ("scheduler", "limits")
-_NO_KEYS = {*_SECTIONS, "path", "said", "not_yet_used", "notify"}
+_NO_KEYS = {*SECTIONS, "path", "said", "not_yet_used", "notify"}
 _DERIVED = {"train_logs", "conda"}
 """Paths that follow from `root` where nobody says otherwise."""
 
 
 def taken_over(running: Config, new: Config) -> Config:
     """The running configuration with the settings of the new one that can change at once."""
-    sections = {section: _with(section, running, new) for section in _SECTIONS}
+    sections = {section: getattr(new, section) for section in SECTIONS}
     said = (running.said - ROWS.keys()) | (new.said & ROWS.keys())
     return msgspec.structs.replace(running, **sections, said=said)
 
@@ -39,28 +39,17 @@ def changed_now(running: Config, new: Config) -> list[str]:
 
 
 def at_start(running: Config, new: Config) -> list[str]:
-    """The keys that differ and that only the start of a master reads; in `scheduler` and `limits` with the section."""
+    """The keys that differ and that only the start of a master reads."""
     fields = [name for name in Config.__struct_fields__ if name not in _NO_KEYS]
-    keys = [
+    return [
         _KEYS.get(name, name)
         for name in fields
         if getattr(running, name) != getattr(new, name) and not _is_derived(name, running, new)
     ]
-    for section in _SECTIONS:
-        old, later = getattr(running, section), getattr(new, section)
-        names = [name for name in old.__struct_fields__ if f"{section}.{name}" not in ROWS]
-        keys += [f"{section}.{name}" for name in names if getattr(old, name) != getattr(later, name)]
-    return keys
 
 
 def _is_derived(name: str, running: Config, new: Config) -> bool:
     return name in _DERIVED and _KEYS.get(name, name) not in running.said | new.said
-
-
-def _with(section: str, running: Config, new: Config) -> Any:
-    fields = [row.field for row in ROWS.values() if row.section == section]
-    later = getattr(new, section)
-    return msgspec.structs.replace(getattr(running, section), **{field: getattr(later, field) for field in fields})
 
 
 def _value(config: Config, row: Any) -> Any:

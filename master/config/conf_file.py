@@ -97,32 +97,6 @@ class Ldap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found["bare"] or found["host"], port, is_tls
 
 
-class Scheduler(Scheduling, frozen=True, forbid_unknown_fields=True):
-    """Policy. All but this can change while the master runs. `report_stale_s`: a node whose agent dials in is
-    unreachable when nothing was heard of it for so long."""
-
-    report_stale_s: Annotated[float, msgspec.Meta(gt=0)] = 180.0
-
-
-class Limits(Caps, frozen=True, forbid_unknown_fields=True):
-    """Caps against mistakes and floods; sizes in bytes, rates per minute and user. Those of `Caps` can change while the
-    master runs, the others are read when it starts."""
-
-    frame_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 16 << 20
-    frame_bytes_unidentified: Annotated[int, msgspec.Meta(ge=1024)] = 64 << 10
-    outbox_bytes: Annotated[int, msgspec.Meta(ge=64 << 10)] = 4 << 20
-    handshake_s: Annotated[float, msgspec.Meta(gt=0)] = 10.0
-    connections: Count = 4096
-    connections_unidentified: Count = 64
-    connections_per_address: Count = 128
-    connections_per_user: Count = 512
-    held_bytes: Annotated[int, msgspec.Meta(ge=1 << 20)] = 64 << 20
-    upload_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16 << 30
-    failed_logins_per_minute: Count = 5
-    auth_requests_per_minute: Count = 60
-    env_requests_per_minute: Count = 60
-
-
 class Influx(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where samples go."""
 
@@ -168,8 +142,8 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     local_admin: Literal["owner", "root"] = "owner"
     privacy: Privacy = "open"
     tls: Literal["auto", "off"] | TlsFiles = "auto"
-    scheduler: Scheduler = Scheduler()
-    limits: Limits = Limits()
+    scheduler: Scheduling = Scheduling()
+    limits: Caps = Caps()
     licences: dict[Text, Count] = {}
     files: dict[str, Any] = {}
     influx: Influx | None = None

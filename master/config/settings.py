@@ -15,6 +15,7 @@ from wire.message import Message
 
 LONGEST_S = 1e9
 """Some thirty years: nobody means a longer time."""
+SHORTEST_S = 0.1
 MOST = 10**15
 
 Unit = Literal["seconds", "bytes", "share", "days", "number", "word"]
@@ -130,10 +131,18 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_history_bytes: Annotated[
         int, _is("bytes", "so many bytes may the large ones (over 4 KiB) of those come to; older ones move, too")
     ] = 256 << 20
+    report_stale_s: Annotated[
+        float,
+        _is(
+            "seconds",
+            "a node that dials in is unreachable after so long without a word from its agent",
+            least=SHORTEST_S,
+        ),
+    ] = 180.0
 
 
 class Caps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The part of the section `limits` that can change while the master runs."""
+    """The section `limits`: caps against mistakes and floods; rates are per minute and user."""
 
     waiting_tasks: Annotated[int, _is("number", "so many tasks may wait, of all people together", least=1)] = 200_000
     task_bytes: Annotated[
@@ -155,6 +164,47 @@ class Caps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             most=1,
         ),
     ] = 0.5
+    frame_bytes: Annotated[
+        int, _is("bytes", "how large a request may be, which has at most 500,000 values", least=4096)
+    ] = 16 << 20
+    frame_bytes_unidentified: Annotated[
+        int, _is("bytes", "how large a request of a peer may be that has not logged in", least=1024)
+    ] = 64 << 10
+    outbox_bytes: Annotated[
+        int, _is("bytes", "how much unread data may wait for a subscriber that reads slowly", least=64 << 10)
+    ] = 4 << 20
+    handshake_s: Annotated[
+        float, _is("seconds", "how long a peer has to log in before its connection is closed", least=SHORTEST_S)
+    ] = 10.0
+    connections: Annotated[int, _is("number", "so many connections of all kinds but agents at a time", least=1)] = 4096
+    connections_unidentified: Annotated[
+        int,
+        _is(
+            "number",
+            "so many connections of one address that have not said who they are; the oldest of more is closed",
+            least=1,
+        ),
+    ] = 64
+    connections_per_address: Annotated[
+        int, _is("number", "so many connections of desktop clients, which have three each, at one address", least=1)
+    ] = 128
+    connections_per_user: Annotated[
+        int, _is("number", "so many connections of one user from all addresses, the user's tasks included", least=1)
+    ] = 512
+    held_bytes: Annotated[
+        int,
+        _is(
+            "bytes",
+            "how much may be buffered for one user, or one address before the log-in; four times as much for all",
+            least=1 << 20,
+        ),
+    ] = 64 << 20
+    upload_bytes: Annotated[int, _is("bytes", "how large an uploaded file may be")] = 16 << 30
+    failed_logins_per_minute: Annotated[
+        int, _is("number", "so many wrong passwords of one name from one address, then that address waits", least=1)
+    ] = 5
+    auth_requests_per_minute: Annotated[int, _is("number", "so many auth.* requests of one user", least=1)] = 60
+    env_requests_per_minute: Annotated[int, _is("number", "so many env.* requests of one user", least=1)] = 60
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -223,6 +273,8 @@ def _row(section: str, field: msgspec.structs.FieldInfo) -> Row:
     )
 
 
+SECTIONS = Settings.__struct_fields__
+"""The objects of conf.json whose keys are all settings."""
 ROWS: dict[str, Row] = {
     row.name: row
     for section, kind in (("scheduler", Scheduling), ("limits", Caps))

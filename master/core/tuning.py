@@ -8,7 +8,7 @@ not hold. Which settings there are is `master.config.settings`'.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -31,12 +31,14 @@ class Said(msgspec.Struct, frozen=True):
 
 class Tuning:
     """`settings`: what holds now; `said`: by name what was set at run time and holds; `refused`: by name what was set
-    and does not, for this version does not take it. Callers that change something have checked the permission."""
+    and does not, for this version does not take it; `listeners` are called when a value has changed. Callers that
+    change something have checked the permission."""
 
     def __init__(self, conf: Settings, pending: Pending) -> None:
         self.settings = conf
         self.said: dict[str, Said] = {}
         self.refused: dict[str, str] = {}
+        self.listeners: list[Callable[[], None]] = []
         self._conf = conf
         self._pending = pending
 
@@ -61,6 +63,7 @@ class Tuning:
             if row.name not in self.said:
                 self._hold(row, _value(conf, row))
         self._pending.plan_needed = True
+        self._tell()
 
     def value(self, name: str) -> Value:
         """Return the value that holds now. Raises NotFoundError."""
@@ -78,6 +81,7 @@ class Tuning:
         self._hold(row, taken)
         said = self.said[name] = Said(taken, by, now)
         self._write(name, msgspec.json.encode(said))
+        self._tell()
 
     def forget(self, name: str) -> None:
         """Let conf.json's value hold again, or our default; also of one that this version does not know. Raises
@@ -88,10 +92,15 @@ class Tuning:
         if name in self.said or name in self.refused:
             self.said.pop(name, None)
             self._write(name, b"null")
+            self._tell()
 
     def _hold(self, row: Row, value: Value) -> None:
         section = msgspec.structs.replace(getattr(self.settings, row.section), **{row.field: value})
         self.settings = msgspec.structs.replace(self.settings, **{row.section: section})
+
+    def _tell(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     def _write(self, name: str, value: bytes) -> None:
         self.refused.pop(name, None)

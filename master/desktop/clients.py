@@ -29,22 +29,17 @@ _ADDRESSES_KEPT = 1000
 
 
 class DesktopClients:
-    """The state that the sessions share. `access`: the networks and the user of conf.json; `frame`: the most bytes of a
-    frame."""
+    """The state that the sessions share. `access`: the networks and the user of conf.json."""
 
     def __init__(
         self,
         dispatcher: VerbDispatcher,
         access: DesktopClient,
-        *,
-        frame: int,
-        outbox: int,
     ) -> None:
         self.user = access.user
         self.silent_s = access.silent_s
         self._users = {_plain(address): user for address, user in access.users.items()}
-        self.frame = frame
-        self.outbox = outbox
+        self._core = dispatcher.engine.core
         self.news: News | None = None
         self._networks = [ipaddress.ip_network(network) for network in access.networks]
         self._tasks = TaskPushes(dispatcher.engine, dispatcher.master.root)
@@ -57,6 +52,16 @@ class DesktopClients:
         self._open: Counter[str] = Counter()
         self._heard_at: dict[str, float] = {}
         dispatcher.engine.observers.append(self)
+
+    @property
+    def frame(self) -> int:
+        """Return the most bytes of a frame."""
+        return self._core.settings.limits.frame_bytes
+
+    @property
+    def outbox(self) -> int:
+        """Return how many bytes of replies may wait for a client."""
+        return self._core.settings.limits.outbox_bytes
 
     # -- who may connect --------------------------------------------------------------------------------------
 

@@ -25,14 +25,14 @@ Maker = Callable[[], bytes | None]
 
 
 class SendQueue:
-    """The frames of one connection. `limit`: bytes and `count`: number of replies from which on `free` is not set;
-    `changed` is called when a frame was given to the kernel, or taken by the client: `size` is another one then."""
+    """The frames of one connection. `limit` gives the bytes, `count`: number of replies from which on `free` is not
+    set; `changed` is called when a frame was given to the kernel, or taken by the client: then `size` changes."""
 
     def __init__(
         self,
         transport: asyncio.Transport,
         *,
-        limit: int,
+        limit: Callable[[], int],
         count: int = 16,
         changed: Callable[[], object] = lambda: None,
     ) -> None:
@@ -83,7 +83,7 @@ class SendQueue:
         self.free.set()
 
     def _mark(self) -> None:
-        if self._size < self._limit and len(self._replies) < self._count:
+        if self._size < self._limit() and len(self._replies) < self._count:
             self.free.set()
         else:
             self.free.clear()

@@ -72,7 +72,7 @@ class DesktopSession(Session):
         sock: socket.socket = transport.get_extra_info("socket")
         # The client says nothing for days; one whose machine was switched off should not be kept for ever.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._send_queue = SendQueue(transport, limit=self._clients.outbox, changed=self._hold)
+        self._send_queue = SendQueue(transport, limit=lambda: self._clients.outbox, changed=self._hold)
         self._calls.watch(self.look_again)
         try:
             self._subscription = self._clients.join(
@@ -97,6 +97,7 @@ class DesktopSession(Session):
         if self.transport.is_closing():
             return
         self._taken += len(data)
+        self._decoder.let(self._clients.frame)
         for event in self._decoder.feed(data):
             if isinstance(event, wire.Closing):
                 self.transport.close()

@@ -40,7 +40,7 @@ class Drivers:
     def _report(self, node: NodeConfig) -> Driver:
         if not self.reports.tls.is_on:
             raise ConfigError(Message("dial_in_without_tls", path=str(self._config.path)))
-        return ReportDriver(node.name, self.reports, self._config.scheduler.report_stale_s)
+        return ReportDriver(node.name, self.reports)
 
     @cached_property
     def _ssh(self) -> Callable[[NodeConfig], Driver]:

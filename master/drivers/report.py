@@ -106,15 +106,14 @@ class ArchiveTransfer(asyncio.Protocol):
 
 
 class ReportDriver:
-    """Waits for the agent of one node. Its absence begins when it was last heard; after `stale_s` seconds the node is
-    reported as unreachable."""
+    """Waits for the agent of one node. Its absence begins when it was last heard; after `scheduler.report_stale_s`
+    seconds, as the setting is then, the node is reported as unreachable, until the agent comes."""
 
-    def __init__(self, node: str, server: ReportServer, stale_s: float) -> None:
+    def __init__(self, node: str, server: ReportServer) -> None:
         self.version = server.version
         self.heard_at = time.monotonic()
         self._node = node
         self._server = server
-        self._stale_s = stale_s
         self._offer: Call | None = None
         self._current: Call | None = None
         self._came = asyncio.Event()
@@ -129,7 +128,8 @@ class ReportDriver:
         away for too long; further calls wait for as long as it takes."""
         self._current = None
         while (call := self._take()) is None:
-            patience = None if self._is_stale else self.heard_at + self._stale_s - time.monotonic()
+            stale_s = self._server.stale_s
+            patience = None if self._is_stale else self.heard_at + stale_s - time.monotonic()
             self._came.clear()
             try:
                 # Not wait_for, which in Python 3.11 forgets that it was cancelled when the agent comes just then.
@@ -137,10 +137,14 @@ class ReportDriver:
                     await self._came.wait()
             except TimeoutError:
                 self._is_stale = True
-                raise CannotConnectError(Message("agent_not_heard", seconds=self._stale_s)) from None
+                raise CannotConnectError(Message("agent_not_heard", seconds=stale_s)) from None
         self._is_stale = False
         self._current = call
         call.hand_over(protocol)
+
+    def settings_changed(self) -> None:
+        """Have the link compute anew how long it waits for the agent."""
+        self._came.set()
 
     def _take(self) -> Call | None:
         call, self._offer = self._offer, None
@@ -229,6 +233,16 @@ class ReportServer:
         self._cluster = cluster
         self.transfers: dict[ArchiveTransfer, None] = {}
         """Those under way, the oldest first."""
+        core.tuning.listeners.append(self._settings_changed)
+
+    @property
+    def stale_s(self) -> float:
+        """After so long without a word a node is unreachable."""
+        return self._core.settings.scheduler.report_stale_s
+
+    def _settings_changed(self) -> None:
+        for driver in self.drivers.values():
+            driver.settings_changed()
 
     def tokens(self, node: str) -> tuple[Token, ...]:
         """Those that were made for the node, of now or of before."""

@@ -24,6 +24,7 @@ from wire.message import Message
 log = logging.getLogger("muster.files")
 
 ABANDONED_S = 86_400.0
+UPLOAD_BYTES = 16 << 30
 MOST_OF_ONE = 1000
 """Unfinished uploads of one user: the list is written anew at each change, and whoever changes it next waits for that.
 """
@@ -31,13 +32,15 @@ MOST_OF_ONE = 1000
 
 class Draft(msgspec.Struct, frozen=True):
     """One draft: the path that it will become, its own name, and when it was begun (seconds since the epoch);
-    `account`: with whose rights, "" for the master's; `user`: who began it, "" where that is not known."""
+    `account`: with whose rights, "" for the master's; `user`: who began it, "" where that is not known; `most`: how
+    many bytes an upload might have then."""
 
     path: str
     name: str
     at: float
     account: str = ""
     user: str = ""
+    most: int = 0
 
 
 class Noting(Protocol):
@@ -45,6 +48,9 @@ class Noting(Protocol):
 
     def note(self, path: str, name: bytes, account: str = "") -> None:
         """A draft is about to be made."""
+
+    def most(self, name: bytes | None = None) -> int:
+        """Return how many bytes an upload may have that begins now, or that has this draft."""
 
     def forget(self, name: bytes) -> None:
         """A draft is in its place, or gone."""
@@ -57,10 +63,12 @@ class Noting(Protocol):
 
 
 class Drafts:
-    """All drafts of a master. `path`: where they are noted down, None for memory only. For use by several threads."""
+    """All drafts of a master. `path`: where they are noted down, None for memory only; `upload_bytes` gives how large a
+    file that begins now may be. For use by several threads."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, upload_bytes: Callable[[], int] = lambda: UPLOAD_BYTES) -> None:
         self._path = path
+        self._upload_bytes = upload_bytes
         self._lock = threading.Lock()
         self._known = {draft.name: draft for draft in _load(path)}
         self._working: set[str] = set()
@@ -78,9 +86,16 @@ class Drafts:
 
     def note(self, path: str, name: bytes, account: str = "", user: str = "") -> None:
         """A draft is about to be made."""
+        draft = Draft(path, name.decode(), time.time(), account, user, self._upload_bytes())
         with self._lock:
-            self._known[name.decode()] = Draft(path, name.decode(), time.time(), account, user)
+            self._known[draft.name] = draft
             self._save()
+
+    def most(self, name: bytes | None = None) -> int:
+        """Return how many bytes an upload may have: one that begins now, or that of this draft, which may still have
+        what it might have when it began."""
+        draft = None if name is None else self._known.get(name.decode())
+        return self._upload_bytes() if draft is None else max(self._upload_bytes(), draft.most)
 
     def forget(self, name: bytes) -> None:
         """A draft is in its place, or gone."""
@@ -139,6 +154,10 @@ class DraftsOf:
     def note(self, path: str, name: bytes, account: str = "") -> None:
         """See `Noting`."""
         self._drafts.note(path, name, account, self._user)
+
+    def most(self, name: bytes | None = None) -> int:
+        """See `Noting`."""
+        return self._drafts.most(name)
 
     def forget(self, name: bytes) -> None:
         """See `Noting`."""

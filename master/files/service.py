@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from master.files.drafts import Drafts
+from master.files.drafts import UPLOAD_BYTES, Drafts
 from master.files.needed import Needed
 from master.files.owners import Owners, Who
 from master.files.threads import NOBODYS, Threads, Tick, Whose
@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 LONG_AT_ONCE = 4
 SWEEP_EVERY_S = 3600.0
-UPLOAD_BYTES = 16 << 30
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -44,9 +43,9 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """All files beneath the visible folders. `book`: the file that lists drafts, `upload_bytes`: the limit of a file,
-    `needed`: places that the master cannot do without; `owners`: the rules of ownership. `remove_as`: see
-    `Uploads.sweep`."""
+    """All files beneath the visible folders. `book`: the file that lists drafts; `upload_bytes` gives how large an
+    upload that begins now may be; `needed`: places that the master cannot do without; `owners`: the rules of ownership.
+    `remove_as`: see `Uploads.sweep`."""
 
     def __init__(
         self,
@@ -54,17 +53,16 @@ class Files:
         visible: tuple[str, ...],
         *,
         book: Path | None = None,
-        upload_bytes: int = UPLOAD_BYTES,
+        upload_bytes: Callable[[], int] = lambda: UPLOAD_BYTES,
         needed: tuple[Needed, ...] = (),
         owners: Owners | None = None,
     ) -> None:
-        self.drafts = Drafts(book)
+        self.drafts = Drafts(book, upload_bytes)
         self.remove_as: RemoveAs | None = None
         self.root = root
         self.owners = owners or Owners()
         self.needed = needed
         self._visible = visible
-        self._upload_bytes = upload_bytes
         self.quick = Threads()
         self.long = Threads(per_key=LONG_AT_ONCE)
         self._next_sweep = 0.0
@@ -82,7 +80,7 @@ class Files:
         """The uploads of somebody who may see everything."""
         from master.files.upload import Uploads  # noqa: PLC0415  (see above)
 
-        return Uploads(self.jail, self.drafts, self._upload_bytes)
+        return Uploads(self.jail, self.drafts)
 
     def seen_by(self, who: Who) -> Seen:
         """Return the files and uploads as this user may see and change them."""

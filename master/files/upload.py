@@ -40,16 +40,15 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class Uploads:
-    """The uploads into a jail. `limit`: bytes of a file."""
+    """The uploads into a jail. `drafts` says how many bytes each may have."""
 
-    def __init__(self, jail: Jail, drafts: Noting, limit: int) -> None:
+    def __init__(self, jail: Jail, drafts: Noting) -> None:
         self._jail = jail
         self._drafts = drafts
-        self._limit = limit
 
     def seen_by(self, jail: Jail, drafts: Noting) -> Uploads:
         """The uploads of somebody, into the jail as they see it. `drafts`: theirs."""
-        return Uploads(jail, drafts, self._limit)
+        return Uploads(jail, drafts)
 
     def begin(
         self, path: str, size: int, *, overwrite: bool = True, upload: str | None = None, mode: int | None = None
@@ -58,15 +57,14 @@ class Uploads:
 
         `mode`: the rights of a file that is new.
         """
-        if size > self._limit:
-            raise LimitError(
-                Message("upload_too_large", path=shown(path), bytes=size, most=self._limit, gib=self._limit / _GIB)
-            )
+        most = self._drafts.most(None if upload is None else draft_of(upload))
+        if size > most:
+            raise LimitError(Message("upload_too_large", path=shown(path), bytes=size, most=most, gib=most / _GIB))
         spot = self._jail.beneath.spot(path)
         with self._jail.beneath.find(spot, follow=True) as found:
             check_target(found, spot, overwrite=overwrite)
             if upload is not None:
-                return Begun(upload, _received(found, _draft(upload), spot.text))
+                return Begun(upload, _received(found, draft_of(upload), spot.text))
             room = os.statvfs(found.folder)
             left = room.f_bavail * room.f_frsize
             if size > left:
@@ -81,10 +79,11 @@ class Uploads:
         upload and frees what it took."""
         if len(data) > MAX_PIECE:
             raise LimitError(Message("piece_too_large", most=MAX_PIECE, bytes=len(data)))
-        if offset + len(data) > self._limit:
-            raise LimitError(Message("upload_beyond", path=shown(path), most=self._limit))
+        draft = draft_of(upload)
+        most = self._drafts.most(draft)
+        if offset + len(data) > most:
+            raise LimitError(Message("upload_beyond", path=shown(path), most=most))
         spot = self._jail.beneath.spot(path)
-        draft = _draft(upload)
         with self._jail.beneath.find(spot, follow=True) as found:
             size = _received(found, draft, spot.text)
             if offset > size:
@@ -104,7 +103,7 @@ class Uploads:
     def commit(self, path: str, upload: str, size: int, *, overwrite: bool = True) -> Entry:
         """Put the file in its place, if it is complete. Durable on return."""
         spot = self._jail.beneath.spot(path)
-        draft = _draft(upload)
+        draft = draft_of(upload)
         with self._jail.beneath.find(spot, follow=True) as found:
             here = _received(found, draft, spot.text)
             if here != size:
@@ -122,7 +121,7 @@ class Uploads:
     def cancel(self, path: str, upload: str) -> None:
         """Forget an upload and free what it took; one that is gone is fine."""
         spot = self._jail.beneath.spot(path)
-        draft = _draft(upload)
+        draft = draft_of(upload)
         with self._jail.beneath.find(spot, follow=True) as found:
             self._remove(found, draft)
 
@@ -158,7 +157,8 @@ class Uploads:
         self._drafts.forget(draft)
 
 
-def _draft(upload: str) -> bytes:
+def draft_of(upload: str) -> bytes:
+    """Return the name of the draft of this upload. Raises BadRequestError for what names none."""
     if not _ID.fullmatch(upload):
         raise BadRequestError(Message("no_upload_id", upload=shown(upload[:40])))
     return f".muster-upload-{upload}".encode()

@@ -53,18 +53,19 @@ class Setup(msgspec.Struct, frozen=True):
     root: str
     visible: tuple[str, ...]
     files: dict[str, FileOwner]
-    upload_bytes: int
     log_folder: str
     needed: list[Place]
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call: an operation, whose call it is as far as `files` of conf.json goes, and what the operation takes."""
+    """One call: an operation, whose call it is as far as `files` of conf.json goes, and what the operation takes.
+    `upload_bytes`: how many the upload may have that it is about, if it is about one."""
 
     op: str
     who: Who
     args: dict[str, Any]
     needed: list[Place] = []
+    upload_bytes: int = 0
 
 
 class Tick(msgspec.Struct, frozen=True, tag=True):

@@ -27,7 +27,6 @@ def setup_of(config: Config, files: Files, log_folder: str) -> Setup:
         root=str(config.root),
         visible=config.visible_folders,
         files=dict(config.files),
-        upload_bytes=config.limits.upload_bytes,
         log_folder=log_folder,
         needed=[Place.of(needed) for needed in files.needed],
     )

@@ -26,7 +26,7 @@ import msgspec
 from master.files.beneath import kernel_can
 from master.files.drafts import Drafts
 from master.files.jail import Jail
-from master.files.owners import Owners, Who
+from master.files.owners import Owners
 from master.files.service import Seen
 from master.files.upload import Uploads
 from master.helpers.frames import (
@@ -174,7 +174,7 @@ class _Helper:
         say(Tick())  # a master that does not receive this knows that nothing was begun
         try:
             needed = [place.needed() for place in call.needed]
-            result = perform(self._bench(call.who, say), call.op, call.args, say.tick, needed)
+            result = perform(self._bench(call, say), call.op, call.args, say.tick, needed)
         except MusterError as error:
             say(Failed.of(error))
         except Exception as error:  # noqa: BLE001  (it is told to who waits)
@@ -182,13 +182,13 @@ class _Helper:
         else:
             say(Done(msgspec.Raw(msgspec.msgpack.encode(result))))
 
-    def _bench(self, who: Who, say: _Saying) -> Bench:
-        drafts = _ToldDrafts(say)
+    def _bench(self, call: Call, say: _Saying) -> Bench:
+        who, drafts = call.who, _ToldDrafts(say, call.upload_bytes)
         jail = Jail(self._root, self._setup.visible, by_kernel=self._by_kernel, drafts=drafts, needed=self._needed)
         sight = self._owners.sight(who)
         seen = jail if sight is None else jail.seen_by(sight)
         logs = Logs(self._owners, who, self._setup.root, self._setup.log_folder)
-        return Bench(Seen(seen, Uploads(seen, drafts, self._setup.upload_bytes)), logs)
+        return Bench(Seen(seen, Uploads(seen, drafts)), logs)
 
 
 class _Saying:
@@ -210,10 +210,10 @@ class _Saying:
 
 
 class _ToldDrafts(Drafts):
-    """The list of drafts is the master's."""
+    """The list of drafts is the master's, which says how many bytes this call's upload may have."""
 
-    def __init__(self, say: _Saying) -> None:
-        super().__init__(None)
+    def __init__(self, say: _Saying, upload_bytes: int) -> None:
+        super().__init__(None, lambda: upload_bytes)
         self._say = say
 
     def note(self, path: str, name: bytes, account: str = "", user: str = "") -> None:  # noqa: ARG002

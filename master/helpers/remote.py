@@ -17,7 +17,7 @@ from master.files.owners import Who
 from master.files.public_paths import public_size
 from master.files.threads import Whose
 from master.files.tree import Tally, Tick
-from master.files.upload import Begun
+from master.files.upload import Begun, draft_of
 from master.helpers.frames import Call, Place
 from master.helpers.operations import OPERATIONS, Bench, perform
 from master.helpers.pool import Pool
@@ -45,7 +45,8 @@ class As:
 
     def ask(self, op: str, tick: Tick = _no_tick, needed: Iterable[Needed] = (), **args: Any) -> Any:
         """Return the result of an operation. Raises MusterError."""
-        call = Call(op, self._who, args, [Place.of(place) for place in needed])
+        most = self._drafts.most(draft_of(args["upload"]) if args.get("upload") else None)
+        call = Call(op, self._who, args, [Place.of(place) for place in needed], most)
         try:
             result = self._pool.call(self.account, call, self._drafts, tick)
         except ForbiddenError as error:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 
 import msgspec
 
 from master.callers.addresses import origin
-from master.config.conf_file import Limits
+from master.config.settings import Caps
 from wire.errors import LimitError
 from wire.message import Message
 
@@ -45,9 +46,10 @@ class _Count:
 
 
 class _Counts:
-    """Failures by key: `most` a minute; of more than `kept` keys the one that was quiet longest is forgotten."""
+    """Failures by key: `most` gives how many a minute; of more than `kept` keys the one that was quiet longest is
+    forgotten."""
 
-    def __init__(self, most: int, kept: int) -> None:
+    def __init__(self, most: Callable[[], int], kept: int) -> None:
         self._most = most
         self._kept = kept
         self._counts: OrderedDict[bytes, _Count] = OrderedDict()
@@ -64,7 +66,7 @@ class _Counts:
         if now < count.locked_until:
             return count.locked_until - now
         # Those that run at the same time count as if they failed, else all of them would be tried at once.
-        return 1.0 if count.failed + len(count.under_way) + 1 > self._most else 0.0
+        return 1.0 if count.failed + len(count.under_way) + 1 > self._most() else 0.0
 
     def begin(self, key: bytes, now: float) -> None:
         self._of(key, now).under_way.append(now)
@@ -86,7 +88,7 @@ class _Counts:
             del count.under_way[0]
         count.last = now
         count.failed += 1
-        if count.failed > self._most - 1 and now >= count.locked_until:
+        if count.failed > self._most() - 1 and now >= count.locked_until:
             count.locked_until = now + min(MINUTE_S * 2**count.locks, LONGEST_S)
             count.locks += 1
             count.failed = 0.0
@@ -106,7 +108,7 @@ class _Counts:
 
     def _run_off(self, count: _Count, now: float) -> None:
         passed = max(0.0, now - count.at)
-        count.failed = max(0.0, count.failed - passed * self._most / MINUTE_S)
+        count.failed = max(0.0, count.failed - passed * self._most() / MINUTE_S)
         if now - max(count.last, count.locked_until) >= LONGEST_S:
             count.locks = 0
         count.at = now
@@ -121,12 +123,12 @@ class _Keys(msgspec.Struct, frozen=True):
 
 
 class Guesses:
-    """Failed log-ins, by `limits.failed_logins_per_minute`. All times are seconds of one monotonic clock."""
+    """Failed log-ins, by `limits.failed_logins_per_minute` as it holds now. All times are seconds of one monotonic
+    clock."""
 
-    def __init__(self, limits: Limits) -> None:
-        most = limits.failed_logins_per_minute
-        self._pairs = _Counts(most, PAIRS_KEPT)
-        self._addresses = _Counts(most * ADDRESS_FACTOR, ADDRESSES_KEPT)
+    def __init__(self, limits: Callable[[], Caps]) -> None:
+        self._pairs = _Counts(lambda: limits().failed_logins_per_minute, PAIRS_KEPT)
+        self._addresses = _Counts(lambda: limits().failed_logins_per_minute * ADDRESS_FACTOR, ADDRESSES_KEPT)
 
     def __len__(self) -> int:
         return len(self._pairs) + len(self._addresses)

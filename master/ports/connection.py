@@ -76,11 +76,12 @@ class AcceptedConnection(asyncio.Protocol):
         self._refused: Message | None = None
         self._head = b""
         # A known peer may send large frames from the beginning.
-        self._limit = server.limits.frame_unidentified if peer.user is None else server.limits.frame
+        self._limit = server.limits.frame_bytes_unidentified if peer.user is None else server.limits.frame_bytes
         self._silence: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self.at = self._loop.time()
-        self._deadline: asyncio.TimerHandle | None = self._loop.call_later(server.limits.handshake_s, self._no_request)
+        self._patience_s = server.limits.handshake_s
+        self._deadline: asyncio.TimerHandle | None = self._loop.call_later(self._patience_s, self._no_request)
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -185,7 +186,7 @@ class AcceptedConnection(asyncio.Protocol):
         if not self.hold(len(self._head)):
             return
         if self._head.startswith(AGENT):  # an agent has a token, whoever runs it
-            self._limit = self._server.limits.frame_unidentified
+            self._limit = self._server.limits.frame_bytes_unidentified
         # Only a newline or a terminator tells; where neither came, looking through all of it again tells no more.
         fresh = self._head[max(0, len(head) - len(desktop_wire.TERMINATOR)) :]
         tells = b"\n" in data or desktop_wire.TERMINATOR in fresh
@@ -276,16 +277,16 @@ class AcceptedConnection(asyncio.Protocol):
 
     def _json_rpc(self, connection: Connection, calls: Calls) -> JsonRpcSession:
         """Return a session that deals with this connection, by itself or in a dialect around JSON-RPC."""
-        limits = self._server.limits
+        limit = self._limit
         is_agent = self._head.startswith(AGENT)
         return JsonRpcSession(
             connection,
             calls,
             self._server.streams,
-            limit=self._limit,
-            known_limit=self._limit if is_agent else limits.frame,
-            patience_s=limits.handshake_s,
-            room=limits.outbox,
+            limit=limit,
+            known_limit=(lambda: limit) if is_agent else (lambda: self._server.limits.frame_bytes),
+            patience_s=self._server.limits.handshake_s,
+            room=lambda: self._server.limits.outbox_bytes,
         )
 
     def _become_desktop_client(self) -> None:
@@ -417,7 +418,7 @@ class AcceptedConnection(asyncio.Protocol):
         if self._head[:1] not in (b"{", b"") and self._transport is not None:
             self._refuse_aloud(ProtocolError(NO_OBJECT))
         else:
-            self.give_up(f"no request within {self._server.limits.handshake_s:g} s")
+            self.give_up(f"no request within {self._patience_s:g} s")
 
 
 def _is_json(line: bytes) -> bool:

@@ -12,11 +12,11 @@ Owns the counting. Connections are given up through `cut`, and tell their end th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
-
 from master.callers.peer import Peer
+from master.config.settings import Caps
 from master.verbs.access import whence_of
 from wire.message import Message
 
@@ -36,6 +36,11 @@ LITTLE = 1024
 """A connection that keeps no more than one of so many parts of its user's share is not given up for the others."""
 
 
+ALWAYS_OURS = 16
+"""So many places the user who runs the master has besides, as far as files can be opened: they must be able to raise a
+limit that was set too low."""
+
+
 class Guest(Protocol):
     """A connection."""
 
@@ -51,17 +56,18 @@ class Guest(Protocol):
         """Close it at once, saying why in the log."""
 
 
-class ConnectionLimits(msgspec.Struct, frozen=True):
-    """Numbers of connections, and bytes. `silent`: of one origin, that have not shown yet what they speak; `known`: of
-    one address, of desktop clients; `of_user`: of one user who is logged in, from any address; `held`: for one origin,
-    or one user. `only_root`: the account that runs the master is shared, so only root's connections are not counted."""
+class Ceiling:
+    """How many bytes may be kept. A limit that falls takes nothing away from who keeps more: it holds once they keep
+    less than that."""
 
-    most: int
-    silent: int = 64
-    known: int = 128
-    of_user: int = 512
-    held: int = 64 << 20
-    only_root: bool = False
+    def __init__(self) -> None:
+        self._most = 0
+
+    def now(self, kept: int, limit: int) -> int:
+        """Return how many there may be. `limit`: that of now."""
+        if kept <= limit or limit > self._most:
+            self._most = limit
+        return self._most
 
 
 class Account:
@@ -72,13 +78,19 @@ class Account:
         self.silent: dict[Guest, None] = {}
         self.known: dict[Guest, None] = {}
         self.held = 0
+        self.ceiling = Ceiling()
 
 
 class ConnectionCounts:
-    """All connections that wait to be understood, or speak."""
+    """All connections that wait to be understood, or speak. `limits` gives those that hold now: one that falls closes
+    no connection, and those that come then are refused. `descriptors`: how many connections the process can have open
+    at all. `only_root`: the account that runs the master is shared, so only root's connections are not counted."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self.limits = limits
+    def __init__(self, limits: Callable[[], Caps], descriptors: int, *, only_root: bool = False) -> None:
+        self._limits = limits
+        self._descriptors = descriptors
+        self._only_root = only_root
+        self._ceiling = Ceiling()
         self._ours = Account("")
         self._strangers: dict[str, Account] = {}
         self._account_of: dict[Guest, Account] = {}
@@ -92,12 +104,13 @@ class ConnectionCounts:
         """Take a place among those that have said nothing yet; the oldest of them may have to make room. Return why the
         connection is refused, None if it is not; even then it has a place until it leaves."""
         peer = guest.peer
-        is_ours = peer.is_ours and (peer.uid == 0 or not self.limits.only_root)
+        is_ours = peer.is_ours and (peer.uid == 0 or not self._only_root)
         account = self._ours if is_ours else self._account(whence_of(peer))
         self._account_of[guest] = account
         account.silent[guest] = None
-        if len(account.silent) > self.limits.silent and account is not self._ours:
-            why = f"more than {self.limits.silent} connections of {peer.address} that have not said who they are"
+        silent = self._limits().connections_unidentified
+        if len(account.silent) > silent and account is not self._ours:
+            why = f"more than {silent} connections of {peer.address} that have not said who they are"
             self._give_up(next(iter(account.silent)), f"{why} (conf.json: limits.connections_unidentified)")
         return self._make_room(guest)
 
@@ -126,9 +139,9 @@ class ConnectionCounts:
         return None
 
     def _why_no_more(self, account: Account, address: str, user: str) -> Message | None:
-        room = self.limits.most - self._kept
+        limits, room = self._limits(), self.most - self._kept
         # Where few files may be open, few users alone could take all places.
-        most = min(self.limits.of_user if user else self.limits.known, self._share(room))
+        most = min(limits.connections_per_user if user else limits.connections_per_address, self._share(room))
         if len(account.known) >= most:
             if user:
                 return Message("no_more_of_this_user", user=user, most=most)
@@ -199,8 +212,9 @@ class ConnectionCounts:
         before = self._held.get(guest, 0)
         if account is None or account is self._ours or size == before:
             return True
+        limit = self._limits().held_bytes
+        most, most_of_all = account.ceiling.now(account.held, limit), self._most_of_all(limit)
         self._note(account, guest, size)
-        most = self.limits.held
         if size < before:
             return True
         if account.held > most:
@@ -208,12 +222,15 @@ class ConnectionCounts:
         if account.held - guest.unread() > most and size > most // LITTLE:
             whose = account.key.removeprefix("user ") if account.key.startswith("user ") else guest.peer.address
             self._give_up(guest, f"more than {most} bytes of {whose} would be kept (conf.json: limits.held_bytes)")
-        if self._all_held > ALL_HELD * most:
+        if self._all_held > most_of_all:
             for one in self._strangers.values():
                 self._count_again(one)
-        while self._all_held > ALL_HELD * most and guest in self._account_of:
-            self._free_some(account)
+        while self._all_held > most_of_all and guest in self._account_of:
+            self._free_some(account, most_of_all)
         return guest in self._account_of
+
+    def _most_of_all(self, limit: int) -> int:
+        return self._ceiling.now(self._all_held, ALL_HELD * limit)
 
     def _note(self, account: Account, guest: Guest, size: int) -> None:
         grown = size - self._held.get(guest, 0)
@@ -225,12 +242,11 @@ class ConnectionCounts:
         for guest in (*account.known, *account.silent):
             self._note(account, guest, guest.keeps())
 
-    def _free_some(self, asking: Account) -> None:
+    def _free_some(self, asking: Account, most: int) -> None:
         """End the connection that holds most, of the account that holds most: others with little would pay for it else.
         Of two that hold as much, end the one that asks for more."""
         largest = max(self._strangers.values(), key=lambda account: (account.held, account is asking))
         guest = max((*largest.known, *largest.silent), key=lambda one: self._held.get(one, 0))
-        most = ALL_HELD * self.limits.held
         self._give_up(guest, f"more than {most} bytes of all together would be kept (conf.json: limits.held_bytes)")
 
     # -- room -------------------------------------------------------------------------------------------------
@@ -238,21 +254,27 @@ class ConnectionCounts:
     @property
     def full(self) -> Message:
         """Return the reason of a refusal because all places are taken."""
-        return Message("no_more_connections", most=self.limits.most)
+        return Message("no_more_connections", most=self.most)
+
+    @property
+    def most(self) -> int:
+        """Return how many connections there may be now."""
+        return min(self._limits().connections, self._descriptors)
 
     @property
     def _kept(self) -> int:
-        return max(1, self.limits.most // KEPT)
+        return max(1, self.most // KEPT)
 
     def _make_room(self, guest: Guest) -> Message | None:
         is_ours = self._account_of[guest] is self._ours
         total = len(self._account_of)
-        strangers = total - len(self._ours.silent) - len(self._ours.known)
-        if total <= self.limits.most and (is_ours or strangers <= self.limits.most - self._kept // 2):
+        ours = len(self._ours.silent) + len(self._ours.known)
+        if total <= self.most and (is_ours or total - ours <= self.most - self._kept // 2):
             return None
         oldest = self._oldest_silent() or (next(iter(self._ours.silent)) if is_ours else guest)
         if oldest is guest:
-            return self.full
+            is_spared = is_ours and ours <= ALWAYS_OURS and total <= self._descriptors
+            return None if is_spared else self.full
         self._give_up(oldest, "there are too many others (conf.json: limits.connections), and it said nothing")
         return None
 

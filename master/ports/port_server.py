@@ -18,12 +18,13 @@ import msgspec
 from master.callers.peer import Peer, identify
 from master.callers.rates import Rates
 from master.config.conf_file import DesktopClient
+from master.config.settings import Caps
 from master.core.attempts.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
 from master.engine.engine import Engine
 from master.nodes.task_accounts import is_of_tasks, runs_own_tasks
 from master.ports.connection import AcceptedConnection, AgentReception, Speaks
-from master.ports.connection_counts import ConnectionCounts, ConnectionLimits
+from master.ports.connection_counts import ConnectionCounts
 from master.ports.local_accounts import LocalAccounts
 from master.sessions.streams import NODES, TASKS, Streams
 from master.tls.entrance import Listener, listen
@@ -33,19 +34,9 @@ from master.verbs.call import VerbDispatcher
 from master.verbs.surroundings import Surroundings
 from wire.message import Message
 
-__all__ = ["NODES", "TASKS", "PortLimits", "PortServer"]
+__all__ = ["NODES", "TASKS", "PortServer"]
 
 log = logging.getLogger("muster.ports")
-
-
-class PortLimits(msgspec.Struct, frozen=True):
-    """Caps from conf.json: sizes in bytes. `places`: of all connections together."""
-
-    frame: int
-    frame_unidentified: int
-    outbox: int
-    handshake_s: float
-    places: ConnectionLimits
 
 
 class LoopTurns(Protocol):
@@ -66,14 +57,15 @@ class LoopTurns(Protocol):
 
 class PortServer:
     """All connections, and what they share. `desktop` decides which clients may use the desktop client's dialect, `tls`
-    which must speak TLS, and `reports` receives agents that dial in; without one of these none may, or must. `loop`:
-    its measurements, and the order in which it reads connections."""
+    which must speak TLS, and `reports` receives agents that dial in; without one of these none may, or must.
+    `descriptors`: how many connections the process can have open at all; `loop`: its measurements, and the order in
+    which it reads connections."""
 
     def __init__(
         self,
         engine: Engine,
         master: Surroundings,
-        limits: PortLimits,
+        descriptors: int,
         desktop: DesktopClient | None = None,
         *,
         tls: Tls | None = None,
@@ -82,13 +74,14 @@ class PortServer:
     ) -> None:
         self.engine = engine
         self.master = master
-        self.limits = limits
         self.tls = tls
         self.reports = reports
         self.connections: set[AcceptedConnection] = set()
-        self.places = ConnectionCounts(limits.places)
+        self.places = ConnectionCounts(
+            lambda: engine.core.settings.limits, descriptors, only_root=master.config.local_admin == "root"
+        )
         self._accounts = LocalAccounts()
-        self.dispatcher = VerbDispatcher(engine, master, Rates(master.config.limits))
+        self.dispatcher = VerbDispatcher(engine, master, Rates(lambda: engine.core.settings.limits))
         self.loop = loop
         if loop is not None:
             self.dispatcher.turns.began = loop.began
@@ -100,7 +93,12 @@ class PortServer:
         self._looks_once_more = False
         self._to_look_at: list[AcceptedConnection] = []
         engine.core.people.listeners.append(self._people_changed)
-        self.desktop = DesktopClients(self.dispatcher, access, frame=limits.frame, outbox=limits.outbox)
+        self.desktop = DesktopClients(self.dispatcher, access)
+
+    @property
+    def limits(self) -> Caps:
+        """Return those that hold now."""
+        return self.engine.core.settings.limits
 
     async def listen(self, port_name: str, address: str, port: int, backlog: int, speaks: Speaks = "both") -> Listener:
         """Open one of the ports. `speaks`: what is understood there. Raises OSError."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -30,8 +31,8 @@ MOST_JOBS = 64
 
 
 class JsonRpcSession(Session):
-    """One peer that speaks JSON-RPC. `limit`: bytes of a frame, `known_limit` once we know who it is; `patience_s`: how
-    long it may be nobody; `room`: bytes that may wait to be sent."""
+    """One peer that speaks JSON-RPC. `limit`: bytes of a frame; `known_limit` gives those of one that begins once we
+    know who it is; `patience_s`: how long it may be nobody; `room` gives the bytes that may wait to be sent."""
 
     transport: asyncio.Transport
     buffer: SendBuffer
@@ -43,9 +44,9 @@ class JsonRpcSession(Session):
         streams: Streams,
         *,
         limit: int,
-        known_limit: int,
+        known_limit: Callable[[], int],
         patience_s: float,
-        room: int,
+        room: Callable[[], int],
     ) -> None:
         self._connection = connection
         self._calls = calls
@@ -101,7 +102,7 @@ class JsonRpcSession(Session):
         self._calls.on_known = self._became_known
         if self._calls.caller.user is not None:
             self._is_known = True
-            self._decoder.limit = self._known_limit  # the connection began before the account was looked up
+            self._decoder.limit = self._known_limit()  # the connection began before the account was looked up
             self._calls.watch(self.look_again)
         else:
             self._unknown = asyncio.get_running_loop().call_later(self._patience_s, self._said_nothing_of_himself)
@@ -122,6 +123,8 @@ class JsonRpcSession(Session):
         """Answer each whole frame, after those before it."""
         if self._is_over:
             return
+        if self._is_known:
+            self._decoder.let(self._known_limit())
         try:
             complete = self._decoder.feed(data)
         except FrameError as error:
@@ -184,7 +187,7 @@ class JsonRpcSession(Session):
             self._end(LimitError(why))
             return
         self._is_known = True
-        self._decoder.limit = self._known_limit
+        self._decoder.limit = self._known_limit()
         self._calls.watch(self.look_again)
 
     def look_again(self) -> None:

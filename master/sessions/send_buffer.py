@@ -39,8 +39,8 @@ Instead = Callable[[Request, MusterError], list[bytes]]
 
 
 class SendBuffer:
-    """Of one connection, to `address`. `room`: bytes that may wait to be sent. `sight`: what its user sees. `freed` is
-    called when some of them were."""
+    """Of one connection, to `address`. `room` gives how many bytes may wait to be sent now. `sight`: what its user
+    sees. `freed` is called when some of them were."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SendBuffer:
         *,
         port: str,
         address: str,
-        room: int,
+        room: Callable[[], int],
         sight: Callable[[], Sight],
         freed: Callable[[], None],
         instead: Instead,
@@ -75,9 +75,17 @@ class SendBuffer:
         self._missed: dict[int | str, None] = {}
         self._in_snapshot = False
         self._catches_up = False
-        is_tls = transport.get_extra_info("ssl_object") is not None
-        self._piece = TLS_PIECE if is_tls else PIECE
-        transport.set_write_buffer_limits(high=min(room, TLS_PIECE) if is_tls else room)
+        self._is_tls = transport.get_extra_info("ssl_object") is not None
+        self._piece = TLS_PIECE if self._is_tls else PIECE
+        self._has_room = 0
+        self._take_room()
+
+    def _take_room(self) -> int:
+        room = self._room()
+        if room != self._has_room:
+            self._has_room = room
+            self._transport.set_write_buffer_limits(high=min(room, TLS_PIECE) if self._is_tls else room)
+        return room
 
     # -- the transport's events -------------------------------------------------------------------------------
 
@@ -115,7 +123,7 @@ class SendBuffer:
     @property
     def is_full(self) -> bool:
         """Should nothing more be asked for? `freed` is called when that may be over."""
-        return self._stalled is not None or self.unsent >= self._room
+        return self._stalled is not None or self.unsent >= self._room()
 
     @property
     def kept(self) -> int:
@@ -249,6 +257,7 @@ class SendBuffer:
         if self._transport.is_closing():
             self.unsent -= sum(map(len, self._out))
             self._out.clear()
+        self._take_room()
         while self._out and self._stalled is None:
             data = self._next_piece()
             self.unsent -= len(data)

@@ -1,4 +1,4 @@
-"""The ports that a master listens at, as conf.json has them, and the limits of connections there.
+"""The ports that a master listens at, as conf.json has them, and how many connections there can be.
 
 Owns which port speaks what, and how many connections the descriptors of the process allow. `master.ports` handles the
 connections.
@@ -13,9 +13,9 @@ import resource
 from collections.abc import Iterator
 
 from master.config.config import Config
+from master.core.tuning import Tuning
 from master.ports.connection import Speaks
-from master.ports.connection_counts import ConnectionLimits
-from master.ports.port_server import PortLimits, PortServer
+from master.ports.port_server import PortServer
 from master.tls.entrance import Listener
 from wire.file_fault import fault
 from wire.listener import holder
@@ -64,40 +64,32 @@ def _doors(config: Config) -> Iterator[tuple[str, str, int, Speaks]]:
         yield "desktop_client.ports", name, port, "desktop"
 
 
-def port_limits(config: Config) -> PortLimits:
-    """Return the limits of connections."""
-    limits = config.limits
-    places = ConnectionLimits(
-        most=_most_connections(limits.connections),
-        silent=limits.connections_unidentified,
-        known=limits.connections_per_address,
-        of_user=limits.connections_per_user,
-        held=limits.held_bytes,
-        only_root=config.local_admin == "root",
-    )
-    return PortLimits(
-        frame=limits.frame_bytes,
-        frame_unidentified=limits.frame_bytes_unidentified,
-        outbox=limits.outbox_bytes,
-        handshake_s=limits.handshake_s,
-        places=places,
-    )
-
-
-def _most_connections(wanted: int) -> int:
-    """As many connections as there may be, so that enough descriptors are left for the master's own files and links."""
+def open_files_left() -> int:
+    """Return how many connections there may be, so that enough descriptors are left for the master's own files and
+    links."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = descriptors - min(DESCRIPTORS_KEPT, descriptors // 2)
-    if most >= wanted:
-        return wanted
-    log.warning(
-        "of limits.connections, %d, only %d are in force: the process may have %d files open (`ulimit -Hn`, or "
-        "LimitNOFILE= in the unit)",
-        wanted,
-        most,
-        descriptors,
-    )
-    return most
+    return descriptors - min(DESCRIPTORS_KEPT, descriptors // 2)
+
+
+def tell_connections(tuning: Tuning, most: int) -> None:
+    """Log, now and at each change, that `limits.connections` is more than the `most` that the process can have."""
+    told = 0
+
+    def tell() -> None:
+        nonlocal told
+        wanted = tuning.settings.limits.connections
+        if wanted > most and wanted != told:
+            log.warning(
+                "of limits.connections, %d, only %d are in force: the process may have %d files open (`ulimit -Hn`, or "
+                "LimitNOFILE= in the unit)",
+                wanted,
+                most,
+                resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            )
+        told = wanted
+
+    tell()
+    tuning.listeners.append(tell)
 
 
 def raise_descriptor_limit() -> None:

@@ -77,7 +77,7 @@ def outranking(context: Context) -> list[SettingView]:
 
 def set_setting(context: Context, params: SetSetting) -> SettingView:
     """Let a setting have this value from now on, over restarts and whatever conf.json says."""
-    _check(context, params.name)
+    _check_silence(context, params)
     tuning = context.core.tuning
 
     def change() -> SettingView:
@@ -89,7 +89,6 @@ def set_setting(context: Context, params: SetSetting) -> SettingView:
 
 def reset(context: Context, params: OneSetting) -> SettingView:
     """Let conf.json say again what a setting is, or where it says nothing our default hold."""
-    _check(context, params.name)
 
     def change() -> SettingView:
         context.core.tuning.forget(params.name)
@@ -98,16 +97,16 @@ def reset(context: Context, params: OneSetting) -> SettingView:
     return context.change(change, grows=False)
 
 
-def _check(context: Context, name: str) -> None:
-    """Raise BadRequestError for what only the start of the master reads."""
-    section, _, key = name.partition(".")
-    fixed = getattr(context.master.config, section, None) if section in {"scheduler", "limits"} else None
-    if name not in ROWS and key in getattr(fixed, "__struct_fields__", ()):
-        raise BadRequestError(Message("setting_of_start", name=name, path=str(context.master.config.path)))
+def _check_silence(context: Context, params: SetSetting) -> None:
+    """Raise BadRequestError for a time to log in that ends before a desktop client is recognised, as a start does where
+    conf.json says both."""
+    config, value = context.master.config, params.value
+    is_said = params.name == "limits.handshake_s" and "desktop_client.silent_s" in config.said
+    if is_said and isinstance(value, int | float) and value <= config.desktop_client.silent_s:
+        raise BadRequestError(Message("handshake_too_short", seconds=config.desktop_client.silent_s))
 
 
 def _view(context: Context, name: str) -> SettingView:
-    _check(context, name)
     tuning = context.core.tuning
     value, default = tuning.value(name), tuning.default(name)
     row, said = ROWS[name], tuning.said.get(name)

@@ -227,9 +227,8 @@ async def lab_of_many(folder: Path, monkeypatch: pytest.MonkeyPatch, *, users: b
         place = master.place
         place.config = msgspec.structs.replace(place.config, local_users="same name")
         place.files = Files(folder, ("data", "envs"), book=folder / "drafts.json", owners=Owners(FILES))  # type: ignore[arg-type]
-        sizes = {"frame": master.limits.frame, "outbox": master.limits.outbox}
         access_of = Access(networks=("127.0.0.0/8",), users=ADDRESSES)
-        master.port_server.desktop = DesktopClients(master.port_server.dispatcher, access_of, **sizes)
+        master.port_server.desktop = DesktopClients(master.port_server.dispatcher, access_of)
         monkeypatch.setattr(master.port_server.dispatcher.rates, "check", lambda _kind, _who: None)
         monkeypatch.setattr(log_search, "STEP_S", PATIENCE_S)
         lab = LabOfMany(master, People(master, await master.peer(), monkeypatch))

@@ -130,7 +130,7 @@ def logs_in(hall: Hall, peer: Peer | str, user: str) -> Guest:
 
 @pytest.mark.parametrize("where", ["here", "at one address"])
 def test_users_at_one_address_have_places_of_their_own(where: str) -> None:
-    hall = Hall(of_user=4)
+    hall = Hall(connections_per_user=4)
     at = {"ann": local(ANN), "bob": local(BOB)} if where == "here" else dict.fromkeys(("ann", "bob"), Peer("10.0.0.1"))
     for _ in range(4):
         logs_in(hall, at["ann"], "ann")
@@ -144,7 +144,7 @@ def test_users_at_one_address_have_places_of_their_own(where: str) -> None:
 
 
 def test_where_few_files_may_be_open_one_user_does_not_take_all_places() -> None:
-    hall = Hall(most=24)
+    hall = Hall(connections=24)
     for _ in range(24):
         logs_in(hall, local(ANN), "ann")
     assert hall.refused is not None
@@ -206,7 +206,7 @@ def test_an_account_that_only_a_directory_knows_is_one_with_its_subordinate_uids
 
 @pytest.mark.parametrize(("most", "crowd"), [(512, 12), (4096, 20)])
 def test_few_users_do_not_take_all_places(most: int, crowd: int) -> None:
-    hall = Hall(most=most, of_user=512)
+    hall = Hall(connections=most, connections_per_user=512)
     for user in range(crowd):
         for _ in range(600):
             logs_in(hall, local(5000 + user), f"u{user}")
@@ -221,7 +221,7 @@ def test_few_users_do_not_take_all_places(most: int, crowd: int) -> None:
 
 
 def test_who_has_many_connections_gets_no_more_as_places_become_few() -> None:
-    hall = Hall(most=512, of_user=512)
+    hall = Hall(connections=512, connections_per_user=512)
     had = []
     for user in range(6):
         before = hall.places.taken

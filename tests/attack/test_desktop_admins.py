@@ -43,8 +43,7 @@ async def lab_with(
     async with lab_of_many(folder, monkeypatch, users=users) as lab:
         let_in = Access(networks=("127.0.0.0/8",), **said)
         lab.master.place.config = msgspec.structs.replace(lab.master.place.config, desktop_client=let_in)
-        sizes = {"frame": lab.master.limits.frame, "outbox": lab.master.limits.outbox}
-        lab.master.port_server.desktop = DesktopClients(lab.master.port_server.dispatcher, let_in, **sizes)
+        lab.master.port_server.desktop = DesktopClients(lab.master.port_server.dispatcher, let_in)
         yield lab
 
 

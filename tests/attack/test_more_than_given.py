@@ -324,10 +324,10 @@ def test_an_account_that_is_no_proof_is_told_why_unless_it_is_nobodys_or_the_mas
 
 
 def test_who_says_not_who_he_is_takes_no_place_of_those_who_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = msgspec.structs.replace(LIMITS.places, silent=4, of_user=3)
+    limits = msgspec.structs.replace(LIMITS, connections_unidentified=4, connections_per_user=3)
 
     async def story() -> None:
-        async with InProcess(tmp_path, limits=msgspec.structs.replace(LIMITS, places=places)) as master:
+        async with InProcess(tmp_path, limits=limits) as master:
             here = People(master, await master.peer(), monkeypatch)
             await here.owner.call("user.add", name="ann", password=PASSWORD)
             first = await here.stranger()

@@ -78,8 +78,7 @@ class DesktopPlace(InProcess):
         self.place.config = load_config(self.folder / "conf.json")
         self.place.files = Files(self.folder, VISIBLE)
         access = Access(networks=self.networks, silent_s=self.silent_s)
-        sizes = {"frame": self.limits.frame, "outbox": self.limits.outbox}
-        self.port_server.desktop = DesktopClients(self.port_server.dispatcher, access, **sizes)
+        self.port_server.desktop = DesktopClients(self.port_server.dispatcher, access)
         return self
 
     async def client(self) -> DesktopClient:

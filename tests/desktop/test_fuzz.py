@@ -139,7 +139,7 @@ class Fuzzed:
         self.master = await DesktopPlace(self.home).__aenter__()
         self.master.place.fleet = Silent()  # type: ignore[assignment]
         self.master.online()
-        self.master.port_server.dispatcher.rates.per_minute["env"] = 1_000_000_000
+        self.master.limit(env_requests_per_minute=1_000_000_000)
         (self.home / "data/link").symlink_to(self.folder / "outside")
         self.watching = await asyncio.open_connection(*self.master.address(DATA))
         await self._watch()  # who has asked for nothing is not waited for long, and the first case is

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from master.callers.peer import Peer
@@ -26,7 +25,7 @@ from tests.desktop.arrivals import TERMINATOR
 from tests.desktop.client import DesktopClient, Frame, request
 from tests.desktop.client import Reader as ClientReader
 from tests.desktop.place import DesktopPlace, in_loop, with_client
-from tests.master.in_process import LIMITS, InProcess, run
+from tests.master.in_process import InProcess, run
 from tests.waiting import settled, until
 from wire.desktop import frame_of
 
@@ -235,7 +234,7 @@ def test_what_many_windows_of_one_address_do_not_read_has_a_bound(
 
     async def story() -> None:
         async with DesktopPlace(tmp_path) as master:
-            master.port_server.places.limits = msgspec.structs.replace(LIMITS.places, held=held)
+            master.limit(held_bytes=held)
             for _ in range(1000):
                 master.submit("字" * 700)  # a frame is ASCII: six bytes each
             windows = [master.raw("train_state_port", receive=4096) for _ in range(10)]

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
 import pytest
 
 from master.callers import peer
@@ -20,6 +19,7 @@ from master.desktop import pushes
 from master.edited_files.ownership import user_name
 from tests.desktop.client import DesktopClient, Reader, form, request
 from tests.desktop.place import SILENT_S, DesktopPlace, in_loop, with_client
+from tests.master import in_process
 from tests.master.in_process import LIMITS, eof, run
 from tests.waiting import settled, until
 
@@ -126,7 +126,7 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
                 late = Reader(master.address("train_state_port"))
                 assert late.next().mode == "task_mon", "for a minute after the last request"
                 in_loop(master, master.port_server.desktop._heard_at.clear)
-                master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=8.0)
+                master.limit(handshake_s=8.0)
                 later = Reader(master.address("train_state_port"))
                 assert later.ended.wait(60)
                 assert later.seen == []
@@ -142,7 +142,7 @@ BEGINNINGS = {
     "HTTP": b"POST / HTTP/1.1\r\nHost: x\r\n\r\n",
     "HTTP that has a terminator": b"POST /_<END_SEND>_ HTTP/1.1\r\nHost: x\r\n\r\n",
     "what is not text": b"\x00\x01\x00\x08!\x12\xa4B_<END_SEND>_",
-    "a frame that is too large": b'{"mode":"add_task","info":"' + b"x" * LIMITS.frame + b'"}_<END_SEND>_',
+    "a frame that is too large": b'{"mode":"add_task","info":"' + b"x" * LIMITS.frame_bytes + b'"}_<END_SEND>_',
 }
 
 
@@ -217,7 +217,7 @@ def test_a_line_of_json_that_is_no_object_is_answered_at_once(tmp_path: Path, li
 @pytest.mark.parametrize("beginning", [b"hello\nagain", b"7" * 5000, b"\x01x"])
 def test_garbage_without_an_end_is_given_up(tmp_path: Path, beginning: bytes) -> None:
     def story(_client: DesktopClient, master: DesktopPlace) -> None:
-        in_loop(master, lambda: setattr(master.port_server, "limits", msgspec.structs.replace(LIMITS, handshake_s=0.5)))
+        in_loop(master, lambda: master.limit(handshake_s=0.5))
         one = Reader(master.address("data_port"))
         one.send(beginning)
         assert one.ended.wait(60)
@@ -346,12 +346,12 @@ def test_who_comes_from_elsewhere_is_not_let_in(tmp_path: Path, caplog: pytest.L
                     loud.send(request("add_task", form("echo")))
                     assert loud.ended.wait(60)
                     loud.close()
-                master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=0.5)
+                master.limit(handshake_s=0.5)
                 silent = Reader(master.address("train_state_port"))
                 assert silent.ended.wait(60)
                 assert silent.seen == []
                 silent.close()
-                master.port_server.limits = LIMITS
+                master.limit(handshake_s=LIMITS.handshake_s)
                 assert rpc(master, "data_port", ASK)["result"]["tasks"] == []
 
             await asyncio.to_thread(meet)
@@ -468,13 +468,16 @@ def test_a_window_is_told_as_soon_as_it_can_hear(tmp_path: Path, monkeypatch: py
 # -- limits ---------------------------------------------------------------------------------------------------------
 
 
-def test_beyond_the_cap_on_connections_the_oldest_unknown_one_goes_and_known_ones_stay(tmp_path: Path) -> None:
+def test_beyond_the_cap_on_connections_the_oldest_unknown_one_goes_and_known_ones_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_process, "DESCRIPTORS", 4)
+
     async def story() -> None:
         async with DesktopPlace(tmp_path) as master:
             known = [await master.peer() for _ in range(3)]
             for peer in known:
                 await peer.call("task.list")
-            master.port_server.places.limits = msgspec.structs.replace(LIMITS.places, most=4)
             silent = await master.peer()
             await settled(lambda: len(master.port_server.connections) == 4)
             newer = await master.peer()
@@ -503,7 +506,7 @@ def test_questions_to_environments_are_counted_by_who_asks_and_nobody_spends_ano
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def story(client: DesktopClient, master: DesktopPlace) -> None:
-        master.port_server.dispatcher.rates.per_minute["env"] = 3
+        in_loop(master, lambda: master.limit(env_requests_per_minute=3))
         ask = b'{"jsonrpc":"2.0","id":1,"method":"env.python","params":{"env":"x"}}\n'
         with monkeypatch.context() as other_user:
             other_user.setattr(peer, "owner", lambda *_: 54321)

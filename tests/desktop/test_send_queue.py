@@ -33,7 +33,7 @@ async def connected() -> AsyncIterator[tuple[SendQueue, socket.socket]]:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     await asyncio.to_thread(sock.connect, server.sockets[0].getsockname())
     transport = await made
-    send_queue = SendQueue(transport, limit=1 << 20)
+    send_queue = SendQueue(transport, limit=lambda: 1 << 20)
     try:
         yield send_queue, sock
     finally:

@@ -31,8 +31,8 @@ class Patient(ThisMachine):
 
 
 def test_what_is_sent_ahead_is_left_with_who_sent_it_beyond_the_size_of_a_frame(tmp_path: Path) -> None:
-    limits = msgspec.structs.replace(LIMITS, frame=1 << 20)
-    size = limits.frame * 3 // 4
+    limits = msgspec.structs.replace(LIMITS, frame_bytes=1 << 20)
+    size = limits.frame_bytes * 3 // 4
     large = request("save_file", {"path": "/data/x", "content": "A" * size})
     count = 12
 
@@ -46,7 +46,7 @@ def test_what_is_sent_ahead_is_left_with_who_sent_it_beyond_the_size_of_a_frame(
             await settled(lambda: any(isinstance(one, DesktopSession) for one in master.sessions()))
             session = next(one for one in master.sessions() if isinstance(one, DesktopSession))
             await settled(lambda: not session.transport.is_reading())
-            assert len(session._waiting) * size < 2 * limits.frame
+            assert len(session._waiting) * size < 2 * limits.frame_bytes
             machine.go_on.set()
             modes = [(await read(peer.reader) or {})["mode"] for _ in range(1 + count)]
             assert modes == ["ret_py_v"] + ["ret_save_file"] * count

@@ -16,10 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import msgspec
 import pytest
 
 from master.callers.peer import Peer as KernelPeer
 from master.config.config import load_config
+from master.config.settings import Caps, Settings
 from master.core.attempts.launching import LaunchSettings
 from master.core.core import Core
 from master.core.effects import Effect
@@ -47,8 +49,7 @@ from master.people.passwords import Cost, Passwords
 from master.people.services import Services
 from master.people.task_tokens import TaskTokens
 from master.ports import port_server
-from master.ports.connection_counts import ConnectionLimits
-from master.ports.port_server import NODES, TASKS, PortLimits, PortServer
+from master.ports.port_server import NODES, TASKS, PortServer
 from master.sessions.json_rpc import JsonRpcSession
 from master.sessions.session import Session
 from master.tls.entrance import Listener
@@ -66,13 +67,10 @@ DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
 DEADLINE_S = 2 * PATIENCE_S
 FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000, protocol=wire.PROTOCOL, uid=65534)
-LIMITS = PortLimits(
-    frame=4 << 20,
-    frame_unidentified=64 << 10,
-    outbox=64 << 10,
-    handshake_s=PATIENCE_S,
-    places=ConnectionLimits(most=4096),
-)
+LIMITS = Caps(frame_bytes=4 << 20, outbox_bytes=64 << 10, handshake_s=PATIENCE_S)
+
+DESCRIPTORS = 4096
+"""So many connections could be open."""
 
 CHEAP = Cost(memory_kib=64, passes=1)
 """What a password costs where nobody wants to know what it costs."""
@@ -174,13 +172,15 @@ class Place:
     reports: ReportServer
     logs: LogReader
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, core: Core) -> None:
         conf = folder / "conf.json"
         ports = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
         conf.write_text(json.dumps({"socket_info": ports}), encoding="utf-8")
         self.config = load_config(conf)
         self.lab = Lab("1" * 32, str(conf))
-        self.files = Files(folder, ("data",), book=folder / "drafts.json")
+        self.files = Files(
+            folder, ("data",), book=folder / "drafts.json", upload_bytes=lambda: core.settings.limits.upload_bytes
+        )
         self.acting = Acting(self.files, str(folder / "logs"))
         self.audit = AuditLog(folder / "task_info" / "audit")
         self.conda = str(folder / "conda")
@@ -189,7 +189,7 @@ class Place:
         self.server_log = str(folder / "server.log")
         self.news_log = str(folder / "server.news.log")
         self.passwords = Passwords(CHEAP)
-        self.guesses = Guesses(self.config.limits)
+        self.guesses = Guesses(lambda: core.settings.limits)
         self.directory: Directory | None = None
         self.services = Services()
         self.task_tokens = TaskTokens(b"")
@@ -292,7 +292,7 @@ class Peer:
 class InProcess:
     """`async with InProcess(folder) as master`: engine and the three ports, one node `a` with 8 GPUs."""
 
-    def __init__(self, folder: Path, disk: MoodyDisk | None = None, limits: PortLimits = LIMITS) -> None:
+    def __init__(self, folder: Path, disk: MoodyDisk | None = None, limits: Caps = LIMITS) -> None:
         self.folder = folder
         self.disk = disk or MoodyDisk()
         self.limits = limits
@@ -308,16 +308,16 @@ class InProcess:
         image = store.open()
         numbers = itertools.count(1)
         specs = (NodeSpec(name="a", gpu_models=("GPU",) * 8),)
-        self.core = Core(specs, lambda task, attempt: f"{task}.{attempt}.{next(numbers)}")
+        self.core = Core(specs, lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", Settings(limits=self.limits))
         self.core.load(image.tasks, image.answered, image.next_id, image.state)
         self.engine = Engine(self.core, store)
-        self.place = Place(self.folder)
+        self.place = Place(self.folder, self.core)
         self.tls = Tls.of(self.place.config)
         self.place.services = Services.begin(self.folder / "task_info")
         self.place.task_tokens = TaskTokens.begin(self.folder / "task_info")
         self.place.logs = LogReader(self.engine)
         self.place.reports = ReportServer(self.core, self.tls, build(), "c")
-        self.port_server = PortServer(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)
+        self.port_server = PortServer(self.engine, self.place, DESCRIPTORS, tls=self.tls, reports=self.place.reports)
         links = LinkMaker(self.engine, Us(), self.port_server, make_driver=lambda node: self.make_driver(node))  # noqa: PLW0108  (it may change)
         self.place.fleet = Fleet(self.engine, links)
         self.engine.executor_of = played(self.effects.extend)
@@ -362,6 +362,12 @@ class InProcess:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         sock.connect(self.address(port))
         return sock
+
+    def limit(self, **limits: Any) -> None:
+        """These are other ones from now on, also such as no conf.json may say."""
+        tuning = self.core.tuning
+        now = msgspec.structs.replace(tuning.settings.limits, **limits)
+        tuning.take(msgspec.structs.replace(tuning.settings, limits=now))
 
     def online(self) -> None:
         """The node's agent is there."""

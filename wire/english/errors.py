@@ -77,7 +77,10 @@ ERRORS: dict[str, str] = {
     ),
     "no_setting": "there is no setting {name}; `muster set` lists all",
     "bad_setting": "{name} is {allowed}",
-    "setting_of_start": "{name} is read when the master starts: it stands in {path}",
+    "handshake_too_short": (
+        "limits.handshake_s has to be more than the {seconds} s of desktop_client.silent_s in conf.json: only then is "
+        "a silent desktop client recognised"
+    ),
     # Allowed values of a setting.
     "one_of_words": "one of {words:, }",
     "whole_number": "a whole number",
@@ -274,15 +277,15 @@ ERRORS: dict[str, str] = {
     "desktop_clients_only": "this port speaks the desktop client's dialect only (conf.json: desktop_client.ports)",
     "no_plain_text": "plain text is not accepted from other machines: this master speaks TLS (conf.json: tls)",
     "no_more_of_this_address": (
-        "{address} has as many connections as conf.json and the master's number of open files allow one address "
+        "{address} has as many connections as the master's settings and its number of open files allow one address "
         "(limits.connections_per_address): close some, or raise it"
     ),
     "no_more_of_this_user": (
-        "{user} has {most} connections, as many as conf.json and the master's number of open files allow one user "
+        "{user} has {most} connections, as many as the master's settings and its number of open files allow one user "
         "(limits.connections_per_user): close some, or raise it"
     ),
     "no_more_connections": (
-        "the master has as many connections as conf.json and its number of open files allow (limits.connections: "
+        "the master has as many connections as its settings and its number of open files allow (limits.connections: "
         "{most} are in force): close some, or raise it"
     ),
     "no_jsonrpc": "not a JSON-RPC request: jsonrpc is {found!r}, allowed is '2.0'",

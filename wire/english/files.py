@@ -80,7 +80,7 @@ FILES: dict[str, str] = {
     "delete_too_deep": "{path}… lies more than {most} folders deep; delete it in parts",
     "is_folder": "{path} is a folder",
     "no_regular_file": "{path} is no regular file (a device, a pipe or a socket)",
-    "upload_too_large": "{path}: {bytes:,} bytes; limits.upload_bytes in conf.json allows {most:,} ({gib:.3g} GiB)",
+    "upload_too_large": "{path}: {bytes:,} bytes; limits.upload_bytes allows {most:,} ({gib:.3g} GiB)",
     "upload_does_not_fit": (
         "{path}: {bytes:,} bytes do not fit: the disk has {left:,} left; delete what is not needed there"
     ),
@@ -89,7 +89,7 @@ FILES: dict[str, str] = {
         "{most:,} of your uploads are unfinished: finish or cancel some, or wait; one that nobody works on is removed "
         "after {hours} hours"
     ),
-    "upload_beyond": "{path}: beyond limits.upload_bytes in conf.json ({most:,})",
+    "upload_beyond": "{path}: beyond limits.upload_bytes ({most:,})",
     "upload_gap": "{path}: {here:,} bytes are here and the piece begins at {begin:,}",
     "upload_incomplete": "{path}: {here:,} bytes are here, not {bytes:,}; send what is missing",
     "no_upload_id": "{upload!r} is not the id of an upload (16 hexadecimal digits)",

@@ -1,7 +1,8 @@
 """Settings of the scheduler and its limits: show them, and change them while the master runs.
 
-A value that is set here holds from now on, also after restarts, whatever conf.json says; --default returns to the value
-of conf.json. Everybody may read settings; only admins may change them."""
+Every key of `scheduler` and `limits` is a setting. A value that is set here holds from now on, also after restarts,
+whatever conf.json says; --default returns to the value of conf.json. A limit that falls cuts nothing off: connections,
+uploads and tasks that exist stay; new ones are refused. Everybody may read settings; only admins may change them."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ EXAMPLES = """examples:
   muster set scheduler.reserve_after            one, and what it may be
   muster set scheduler.reserve_after 2h
   muster set scheduler.log_bytes=2g
+  muster set limits.upload_bytes 32g
   muster set scheduler.keep_gpu_memory 10%
   muster set scheduler.max_tasks_per_gpu none
   muster set --default scheduler.reserve_after  what conf.json says, or the default"""

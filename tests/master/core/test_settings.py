@@ -84,7 +84,7 @@ def test_what_a_setting_cannot_be_is_refused_with_what_it_can(name: str, value: 
 
 
 def test_a_name_that_is_none_is_refused_with_where_they_are_listed() -> None:
-    for name in ("scheduler", "scheduler.policy", "limits.frame_bytes", "", "x" * 1000):
+    for name in ("scheduler", "scheduler.policy", "limits.buffer", "", "x" * 1000):
         with pytest.raises(NotFoundError, match="muster set"):
             a_core().tuning.set(name, 1, "chen", 1.0)
 

@@ -59,7 +59,8 @@ class Reporting:
     async def __aenter__(self) -> Self:
         await self.master.__aenter__()
         self.core, self.reports = self.master.core, self.master.place.reports
-        self.driver = ReportDriver("a", self.reports, self.stale_s)
+        self.core.tuning.set("scheduler.report_stale_s", self.stale_s, "ann", 1.0)
+        self.driver = ReportDriver("a", self.reports)
         self.link = Link("a", self.driver, self.master.engine, Us(), self.master.port_server)
         self.job = asyncio.create_task(self.link.run())
         self.node = self.core.inventory.nodes["a"]

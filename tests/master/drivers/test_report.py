@@ -126,7 +126,7 @@ def test_who_has_no_token_of_this_node_is_refused_for_good(
     async def story() -> str:
         async with Reporting(tmp_path) as far:
             far.core.set_nodes((far.node.spec, NodeSpec(name="b")))
-            ReportDriver("b", far.reports, 60.0)
+            ReportDriver("b", far.reports)
             token = far.new_token()
             agent, answer = await far.call(**{"token": token, **wrong})
             assert (answer["op"], answer["code"], answer["final"]) == ("refused", "token", True)
@@ -181,7 +181,7 @@ def test_a_report_that_outgrows_its_cap_is_closed(tmp_path: Path) -> None:
     async def story() -> None:
         async with Reporting(tmp_path) as far:
             agent = await far.dial()
-            agent.writer.write(b'{"op":"report","node":"' + b"x" * LIMITS.frame_unidentified)
+            agent.writer.write(b'{"op":"report","node":"' + b"x" * LIMITS.frame_bytes_unidentified)
             answer = await agent.reader.read()
             assert b"more than" in answer
 

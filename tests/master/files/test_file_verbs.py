@@ -87,7 +87,7 @@ def test_a_file_is_written_listed_read_moved_copied_and_deleted(tmp_path: Path) 
 )
 def test_what_is_refused_has_a_stable_code(tmp_path: Path, verb: str, params: dict[str, Any], code: str) -> None:
     async def story() -> None:
-        async with lab(tmp_path, upload_bytes=1000) as master:
+        async with lab(tmp_path, upload_bytes=lambda: 1000) as master:
             (tmp_path / "data/out").symlink_to("/etc/passwd")
             peer = await open_lab(master)
             assert (await peer.refusal(verb, **params))[0] == code

@@ -30,9 +30,10 @@ class Place:
         self.root = folder
         self.book = folder / "drafts.json"
         (folder / "data").mkdir(exist_ok=True)
-        noted = Drafts(self.book)
+        self.limit = LIMIT
+        noted = Drafts(self.book, lambda: self.limit)
         self.jail = Jail(folder, ("data",), drafts=noted)
-        self.uploads = Uploads(self.jail, noted, LIMIT)
+        self.uploads = Uploads(self.jail, noted)
 
     @property
     def files(self) -> list[str]:

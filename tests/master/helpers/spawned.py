@@ -38,7 +38,6 @@ def setup_of(root: Path, needed: tuple[Place, ...] = ()) -> Setup:
         root=str(root),
         visible=("data",),
         files={"data/own/{user}": "own"},
-        upload_bytes=1 << 20,
         log_folder=str(root / "logs"),
         needed=list(needed),
     )

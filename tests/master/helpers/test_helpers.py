@@ -151,6 +151,22 @@ def test_an_upload_with_the_rights_of_an_account_counts_as_its_users(
         files.drafts.check_room("ann")
 
 
+def test_an_upload_with_the_rights_of_an_account_has_the_limit_of_its_beginning_or_of_now(here: Here) -> None:
+    limit = 3
+    files = Files(here.root, ("data",), book=here.root / "drafts.json", upload_bytes=lambda: limit)
+    acting = Acting(files, str(here.root / "logs"), here.means, holds=lambda: True, account_of=lambda owner: owner)
+    uploads = acting.seen_by(ANN, "ann").uploads
+    begun = uploads.begin("data/up", 3)
+    limit = 2
+    with refusing(LimitError, "upload_too_large", most=2):
+        uploads.begin("data/other", 3)
+    assert uploads.piece("data/up", begun.upload, 0, b"abc") == 3
+    with refusing(LimitError, "upload_beyond", most=3):
+        uploads.piece("data/up", begun.upload, 3, b"d")
+    limit = 4
+    assert uploads.piece("data/up", begun.upload, 3, b"d") == 4
+
+
 def test_a_draft_of_a_time_when_helpers_were_wanted_is_swept_as_the_master_does_it(here: Here) -> None:
     path = here.root / "data/.muster-upload-0123456789abcdef"
     path.touch()

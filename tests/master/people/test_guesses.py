@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.config.conf_file import Limits
+from master.config.settings import Caps
 from master.people import guesses
 from master.people.guesses import ADDRESSES_KEPT, PAIRS_KEPT, Guesses
 from tests.faults import said
@@ -23,7 +22,8 @@ class VerbDispatcher:
     """Log-ins at a time that the test says."""
 
     def __init__(self, per_minute: int = 5) -> None:
-        self.guesses = Guesses(msgspec.structs.replace(Limits(), failed_logins_per_minute=per_minute))
+        self.per_minute = per_minute
+        self.guesses = Guesses(lambda: Caps(failed_logins_per_minute=self.per_minute))
         self.now = 1000.0
 
     def wait_s(self, name: str = "wei", address: str = HERE) -> int:

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from master.callers.peer import Peer
-from master.ports.connection_counts import ALL_HELD, ConnectionCounts, ConnectionLimits
+from master.config.settings import Caps
+from master.ports.connection_counts import ALL_HELD, ALWAYS_OURS, ConnectionCounts
 
-LIMITS = ConnectionLimits(most=64, silent=8, known=12, held=1000)
+LIMITS = Caps(connections=64, connections_unidentified=8, connections_per_address=12, held_bytes=1000)
 OURS = Peer("127.0.0.1", "ann", is_ours=True, is_here=True)
 
 
@@ -39,8 +40,9 @@ class Guest:
 class Hall:
     """Places, and whoever came."""
 
-    def __init__(self, **limits: int) -> None:
-        self.places = ConnectionCounts(msgspec.structs.replace(LIMITS, **limits))
+    def __init__(self, *, only_root: bool = False, descriptors: int = 4096, **limits: int) -> None:
+        self.limits = msgspec.structs.replace(LIMITS, **limits)
+        self.places = ConnectionCounts(lambda: self.limits, descriptors, only_root=only_root)
         self.guests: list[Guest] = []
 
     def comes(self, peer: Peer | str) -> Guest:
@@ -109,7 +111,7 @@ def test_when_strangers_have_all_their_places_the_owner_and_newcomers_still_get_
 
 
 def test_who_has_most_silent_connections_makes_room_first() -> None:
-    hall = Hall(most=16)
+    hall = Hall(connections=16)
     few = [hall.comes("10.0.0.2"), hall.comes("10.0.0.3")]
     flood = [hall.comes("10.0.0.1") for _ in range(8)]
     for number in range(10):
@@ -120,7 +122,7 @@ def test_who_has_most_silent_connections_makes_room_first() -> None:
 
 
 def test_a_stranger_who_finds_only_sessions_is_refused_and_the_owner_has_the_last_place() -> None:
-    hall = Hall(most=3)
+    hall = Hall(descriptors=3)
     for number in range(2):
         hall.speaks(f"10.0.0.{number}")
     assert hall.refused is None
@@ -130,6 +132,30 @@ def test_a_stranger_who_finds_only_sessions_is_refused_and_the_owner_has_the_las
     assert hall.refused is None
     hall.speaks(OURS)
     assert hall.refused == hall.places.full
+
+
+def test_a_limit_that_falls_closes_nobody_and_the_owner_can_still_come_to_raise_it() -> None:
+    hall = Hall()
+    sessions = [hall.speaks(f"10.0.0.{number}") for number in range(20)]
+    hall.limits = Caps(connections=1, connections_unidentified=1, connections_per_address=1, held_bytes=100)
+    hall.speaks("10.0.0.1")
+    assert hall.refused == hall.places.full
+    owners = [hall.speaks(OURS) for _ in range(ALWAYS_OURS)]
+    assert hall.refused is None
+    hall.speaks(OURS)
+    assert hall.refused == hall.places.full
+    assert [guest.why for guest in (*sessions, *owners)] == [None] * 36
+
+
+def test_what_was_kept_before_the_limit_fell_may_be_kept_until_it_is_less() -> None:
+    hall = Hall()
+    large, small = hall.speaks("10.0.0.1"), hall.speaks("10.0.0.2")
+    assert hall.holds(large, 900)
+    hall.limits = msgspec.structs.replace(hall.limits, held_bytes=100)
+    assert hall.holds(large, 950)
+    assert not hall.holds(small, 101)
+    assert hall.holds(large, 50)
+    assert not hall.holds(large, 101)
 
 
 def test_a_machine_with_a_whole_ipv6_network_is_one() -> None:
@@ -192,7 +218,7 @@ def test_what_was_read_meanwhile_counts_no_more_though_nobody_told_so() -> None:
 
 
 def test_one_answer_may_be_longer_than_the_share_and_the_next_is_too_much() -> None:
-    hall = Hall(held=10_000)
+    hall = Hall(held_bytes=10_000)
     first, second, third = (hall.speaks("10.0.0.1") for _ in range(3))
     first.of_answers = second.of_answers = 30_000
     assert hall.holds(first, 30_000)
@@ -212,7 +238,7 @@ def test_many_addresses_together_have_a_bound_too() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 5, 16])
 def test_nobody_who_left_is_counted(most: int) -> None:
-    hall = Hall(most=most)
+    hall = Hall(connections=most)
     for number in range(200):
         guest = hall.speaks(OURS if number % 7 == 0 else f"10.0.{number % 3}.1")
         if number % 2:
@@ -223,7 +249,7 @@ def test_nobody_who_left_is_counted(most: int) -> None:
 
 
 def test_a_connection_of_the_console_is_the_users_for_whom_it_calls() -> None:
-    hall = Hall(of_user=4)
+    hall = Hall(connections_per_user=4)
     console = [hall.comes(OURS) for _ in range(6)]
     for guest in console:
         assert hall.places.settle(guest, "web", is_service=True) is None

@@ -71,7 +71,7 @@ def test_of_a_gigabyte_that_a_stranger_sends_nothing_is_kept(tmp_path: Path, beg
 
 @pytest.mark.parametrize("beginning", BEGINNINGS.values(), ids=list(BEGINNINGS))
 def test_of_one_that_the_owner_sends_no_more_is_kept_than_a_frame_may_have(tmp_path: Path, beginning: str) -> None:
-    limits = msgspec.structs.replace(LIMITS, frame=2 * MIB)
+    limits = msgspec.structs.replace(LIMITS, frame_bytes=2 * MIB)
     begins_well = beginning.startswith("{")
 
     async def story() -> None:
@@ -84,7 +84,7 @@ def test_of_one_that_the_owner_sends_no_more_is_kept_than_a_frame_may_have(tmp_p
             await settled(lambda: not master.port_server.connections)
             after, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-            assert peak - before < (3 * limits.frame if begins_well else MIB), "whole, and as it is put together"
+            assert peak - before < (3 * limits.frame_bytes if begins_well else MIB), "whole, and as it is put together"
             assert after - before < MIB
             assert taken < GIB // 8
 

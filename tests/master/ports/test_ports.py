@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from master.callers.peer import Peer as Stranger
@@ -132,10 +131,10 @@ def test_a_frame_beyond_the_cap_closes_its_connection_and_no_other(tmp_path: Pat
         async with InProcess(tmp_path) as master:
             peer, other = await master.peer(), await master.peer()
             # One byte too many, so that nothing is unread when the master closes and the end comes without a reset.
-            peer.send(b"{" + b" " * LIMITS.frame)
+            peer.send(b"{" + b" " * LIMITS.frame_bytes)
             message = await peer.read()
             assert message["error"]["data"]["code"] == "protocol"
-            assert str(LIMITS.frame) in message["error"]["message"]
+            assert str(LIMITS.frame_bytes) in message["error"]["message"]
             assert await eof(peer) == b""
             await other.call("server.info")
 
@@ -200,7 +199,7 @@ def test_who_says_nothing_is_given_up(tmp_path: Path) -> None:
         async with InProcess(tmp_path) as master:
             other = await master.peer()
             await other.call("server.info")
-            master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=0.01)
+            master.limit(handshake_s=0.01)
             silent = await master.peer()
             assert await eof(silent) == b""
             await other.call("server.info")
@@ -214,7 +213,7 @@ def test_of_too_many_silent_connections_the_oldest_is_given_up(tmp_path: Path, m
             known = await master.peer()
             await known.call("server.info")
             monkeypatch.setattr(port_server, "identify", lambda _sock: Stranger("127.0.0.1", is_here=True))
-            silent = [await master.peer() for _ in range(LIMITS.places.silent + 1)]
+            silent = [await master.peer() for _ in range(LIMITS.connections_unidentified + 1)]
             assert await eof(silent[0]) == b""
             assert (await silent[1].refusal("server.info"))[0] == "unauthenticated"
             await known.call("server.info")
@@ -385,9 +384,9 @@ def test_a_reader_that_does_not_read_stays_bounded_and_gets_the_newest_when_it_r
             connection = master.connection_of(slow)
             for _ in range(3):
                 await _flap(writer)
-                assert connection.transport.get_write_buffer_size() < 4 * LIMITS.outbox
+                assert connection.transport.get_write_buffer_size() < 4 * LIMITS.outbox_bytes
                 assert connection.buffer.missed <= 40
-                assert connection.buffer.unsent < 4 * LIMITS.outbox
+                assert connection.buffer.unsent < 4 * LIMITS.outbox_bytes
             for _ in range(3 * 80):
                 assert (await quick.notification())["method"] == "task.changed"
             await writer.call("task.hold", id=17)

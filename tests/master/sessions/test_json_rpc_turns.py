@@ -69,7 +69,7 @@ def test_lists_by_the_thousand_are_made_only_as_they_are_read(tmp_path: Path, mo
             for _ in range(50):
                 await other.call("server.info")
                 most = max(most, held(master, sock))
-            assert most < 2 * LIMITS.outbox + 2 * size
+            assert most < 2 * LIMITS.outbox_bytes + 2 * size
             waiting = master.connection_of(sock).waiting
             assert 1900 < waiting < 2000, "the others had their turns first"
             gone = master.connection_of(sock)
@@ -215,7 +215,7 @@ def test_unread_answers_and_requests_that_are_worked_on_are_kept_until_they_are_
             await settled(lambda: any(isinstance(one, JsonRpcSession) and one.waiting for one in master.sessions()))
             session = master.connection_of(sock)
             [one] = [one for one in master.port_server.connections if one.session is session]
-            await settled(lambda: told[one] > held(master, sock) > LIMITS.outbox)
+            await settled(lambda: told[one] > held(master, sock) > LIMITS.outbox_bytes)
             await asyncio.to_thread(read_ids, sock, 60)
             await settled(lambda: one.keeps() == 0)
             sock.sendall(asks(range(1), "server.slow"))

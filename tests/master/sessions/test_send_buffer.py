@@ -52,7 +52,13 @@ def test_no_piece_is_longer_than_it_may_be_and_nothing_is_lost(
     async def story() -> None:
         transport = Transport(is_tls=is_tls, is_slow=is_slow)
         streams = SimpleNamespace(send_soon=lambda _buffer: None, forget=lambda _buffer: None)
-        made: Any = {"port": "data", "address": "here", "room": ROOM, "freed": lambda: None, "instead": lambda *_: []}
+        made: Any = {
+            "port": "data",
+            "address": "here",
+            "room": lambda: ROOM,
+            "freed": lambda: None,
+            "instead": lambda *_: [],
+        }
         buffer = SendBuffer(
             cast("asyncio.Transport", transport), cast("Streams", streams), sight=lambda: cast("Any", None), **made
         )

@@ -70,10 +70,10 @@ def test_a_change_of_conf_says_which_keys_wait_for_a_start(tmp_path: Path) -> No
             looked = await owner.call("conf.write", **asked, dry_run=True)
             assert (looked["changed"], looked["counts"], looked["at_start"]) == (["scheduler"], "now", [])
             asked, _ = await change(
-                owner, '"socket_info"', '"scheduler": {"grace_s": 3, "report_stale_s": 5}, "socket_info"'
+                owner, '"socket_info"', '"limits": {"frame_bytes": 8192}, "privacy": "own", "socket_info"'
             )
             looked = await owner.call("conf.write", **asked, dry_run=True)
-            assert (looked["counts"], looked["at_start"]) == ("start", ["scheduler.report_stale_s"])
+            assert (looked["counts"], looked["at_start"]) == ("start", ["privacy"])
 
     run(story())
 

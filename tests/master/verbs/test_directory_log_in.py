@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from master.config.conf_file import Ldap, Limits
+from master.config.conf_file import Ldap
+from master.config.settings import Caps
 from master.people.directory import Directory
 from tests.certificates import authority, made
 from tests.master.people.slapd import BIND, Slapd
@@ -20,7 +21,7 @@ from wire.message import Message
 
 __all__ = ["lab"]
 DIRECTORYS = "otter-kettle-purple"
-MOST_A_MINUTE = Limits().failed_logins_per_minute
+MOST_A_MINUTE = Caps().failed_logins_per_minute
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from master.core.people.people import Role
 from master.loop.stalls import LoopTimes, Stall
 from master.ports import port_server
 from master.ports.port_server import TASKS
-from tests.master.in_process import DATA, LIMITS, InProcess, Peer, run
+from tests.master.in_process import DATA, InProcess, Peer, run
 from tests.waiting import settled
 from wire.message import Message
 
@@ -464,7 +464,7 @@ def test_who_says_nothing_of_himself_is_cut_off_in_time(tmp_path: Path, monkeypa
         async with InProcess(tmp_path) as master:
             here = People(master, await master.peer(), monkeypatch)
             await here.owner.call("auth.whoami")
-            master.port_server.limits = msgspec.structs.replace(LIMITS, handshake_s=0.2)
+            master.limit(handshake_s=0.2)
             stranger = await here.stranger()
             await cut_off(stranger)
             assert (await here.owner.call("auth.whoami"))["role"] == "admin"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from master.config.conf_file import Limits
+from master.config.settings import Caps
 from master.people.guesses import ADDRESS_FACTOR
 from master.verbs.auth import IDLE_S
 from tests.master.in_process import InProcess, Peer, run
@@ -92,7 +92,7 @@ def test_what_one_account_of_this_machine_fails_at_before_the_console_keeps_no_o
             return peer
 
         for number in range(ADDRESS_FACTOR):
-            for _ in range(Limits().failed_logins_per_minute):
+            for _ in range(Caps().failed_logins_per_minute):
                 await (await from_account(4301)).refusal("auth.login", name=f"nobody{number}", password=PASSWORD)
         assert (await (await from_account(4301)).refusal("auth.login", name="ann", password=PASSWORD))[0] == "limit"
         for uid in (4302, 0, None):

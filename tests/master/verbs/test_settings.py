@@ -81,8 +81,7 @@ def test_what_was_set_holds_after_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        ("limits.frame_bytes", "setting_of_start"),
-        ("scheduler.report_stale_s", "setting_of_start"),
+        ("limits.buffer", "no_setting"),
         ("scheduler.policy", "no_setting"),
         ("limits.__class__", "no_setting"),
         ("bind.x", "no_setting"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   muster conf edit
   muster conf edit registry --from nodes.json --dry-run
-  jq '.limits.frame_mib = 32' conf.json | muster conf edit --from - --yes"""
+  jq '.privacy = "own"' conf.json | muster conf edit --from - --yes"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,7 @@ export const WORDS = {
   queue_full: "已有 {waiting} 个任务在等待，limits.waiting_tasks 为 {most}：请稍候，或提高上限",
   no_setting: "没有设置 {name}；`muster set` 列出全部",
   bad_setting: "{name} 应为{allowed}",
-  setting_of_start: "{name} 在主控启动时读取：写在 {path} 中",
+  handshake_too_short: "limits.handshake_s 应大于 conf.json 中 desktop_client.silent_s 的 {seconds} 秒：不发送内容的桌面客户端要到那时才被识别",
   one_of_words: "{words:, } 之一",
   whole_number: "整数",
   number_of: "数字（{unit}）",
