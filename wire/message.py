@@ -214,6 +214,21 @@ def _size(count: int) -> str:
     return f"{count >> 20:,} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
+def number(value: float) -> str:
+    """A number as people read it, never as `1e+06`."""
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.6f}".rstrip("0")
+
+
+def whole_size(count: int) -> str:
+    """`1 MiB`, `64 KiB`: in the largest unit that says it whole."""
+    unit = 0
+    while count and count % _STEP == 0 and unit < len(_UNITS):
+        count, unit = count // _STEP, unit + 1
+    return f"{count:,} {_UNITS[unit - 1]}" if unit else f"{count:,} bytes" if count else "0"
+
+
 def _moment(at: float) -> str:
     """With the zone of this machine, which need not be the reader's."""
     try:
@@ -222,6 +237,7 @@ def _moment(at: float) -> str:
         return f"{at:.0f} s after 1970"  # no calendar goes so far
 
 
+_STEP, _UNITS = 1024, ("KiB", "MiB", "GiB", "TiB")
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "few": _few,
     "colon": lambda values: f": {'; '.join(map(str, values))}" if values else "",
@@ -236,6 +252,8 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "has": _has,
     "are": lambda nodes: "are" if nodes.count > 1 else "is",
     "size": _size,
+    "whole size": whole_size,
+    "number": number,
     "minute": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)),
     "by": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(-(-at // 60) * 60)),
     "moment": _moment,

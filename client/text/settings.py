@@ -62,7 +62,7 @@ def value_text(one: Setting, value: float | str | None) -> str:
         return _span(value)
     if one["unit"] == "bytes":
         return _size(value)
-    return f"{value:g}" if one["unit"] == "share" else f"{int(value)}"
+    return _plain(value) if one["unit"] == "share" else f"{int(value)}"
 
 
 def _said(one: Setting) -> str:
@@ -87,7 +87,12 @@ def _span(seconds: float) -> str:
     for unit, size in _SPANS:
         if seconds and seconds % size == 0:
             return f"{int(seconds // size)}{unit}"
-    return f"{seconds:g}s"
+    return f"{_plain(seconds)}s"
+
+
+def _plain(value: float) -> str:
+    """A number as it can be typed: without commas, and never as `1e+06`."""
+    return f"{value:f}".rstrip("0").rstrip(".")
 
 
 def _size(size: float) -> str:

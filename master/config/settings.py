@@ -240,8 +240,13 @@ class Row(msgspec.Struct, frozen=True):
             return Message("one_of_words", words=self.words)
         what = Message("whole_number") if self.unit == "number" else Message("number_of", unit=self.unit)
         none = Message("or_none") if self.may_be_none else ""
-        if self.most in (LONGEST_S, MOST):
+        is_size, is_endless = self.unit == "bytes", self.most in (LONGEST_S, MOST)
+        if is_size and is_endless:
+            return Message("size_at_least", what=what, least=self.least, none=none)
+        if is_endless:
             return Message("at_least", what=what, least=self.least, none=none)
+        if is_size:
+            return Message("size_between", what=what, least=self.least, most=self.most, none=none)
         return Message("between", what=what, least=self.least, most=self.most, none=none)
 
 

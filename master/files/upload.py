@@ -28,7 +28,6 @@ SYNC_EVERY = 64 << 20
 RemoveAs = Callable[[str, str, str], bool]
 """Removes an abandoned draft with the rights of an account: that, the path and the name; whether it is gone."""
 _ID = Pattern(r"[0-9a-f]{16}")
-_GIB = 1 << 30
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ class Uploads:
         """
         most = self._drafts.most(None if upload is None else draft_of(upload))
         if size > most:
-            raise LimitError(Message("upload_too_large", path=shown(path), bytes=size, most=most, gib=most / _GIB))
+            raise LimitError(Message("upload_too_large", path=shown(path), bytes=size, most=most))
         spot = self._jail.beneath.spot(path)
         with self._jail.beneath.find(spot, follow=True) as found:
             check_target(found, spot, overwrite=overwrite)

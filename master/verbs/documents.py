@@ -20,6 +20,7 @@ from master.verbs.table import VERBS
 from master.verbs.typescript import declarations
 from wire import errors
 from wire.english import SENTENCES
+from wire.message import whole_size
 from wire.version import VERSION
 
 WHOSE = {"own": ", of own tasks", "group": ", of own tasks and, as a mentor, of the group's"}
@@ -102,7 +103,10 @@ def settings_table() -> str:
 def _shown(row: Row) -> str:
     if row.default is None or (row.default == 0 and row.is_none_at_zero):
         return "none"
-    return f"`{str(row.default).removesuffix('.0')}`"
+    shown = f"`{str(row.default).removesuffix('.0')}`"
+    if row.unit == "bytes" and isinstance(row.default, int):
+        return f"{shown} ({whole_size(row.default)})"
+    return shown
 
 
 def _row(*cells: str) -> str:

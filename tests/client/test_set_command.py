@@ -14,6 +14,7 @@ from client.api import connect
 from client.cli.arguments.setting_values import read
 from client.cli.main import main
 from client.text.columns import width
+from client.text.settings import value_text
 from tests.client.fake_master import FakeMaster, Refusal, Verb
 
 NAME = "scheduler.reserve_after"
@@ -174,3 +175,21 @@ def test_the_python_api_has_them(table: Table) -> None:
 def test_completion_knows_every_setting(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     assert NAME in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "told"),
+    [
+        ("seconds", 1_000_001.0, "1000001s"),
+        ("seconds", 1.5, "1.5s"),
+        ("share", 0.00001, "0.00001"),
+        ("share", 1.0, "1"),
+        ("bytes", 1 << 20, "1m"),
+        ("bytes", 1_000_001, "1000001"),
+    ],
+)
+def test_a_value_is_shown_as_it_can_be_typed_and_never_in_scientific_form(unit: str, value: float, told: str) -> None:
+    limits = {"least": 0, "most": 1e9, "words": [], "none": False}
+    row: Any = {"name": NAME, "range": limits, "unit": unit, "value": value, "default": 0}
+    assert value_text(row, value) == told
+    assert read(told, unit) == value

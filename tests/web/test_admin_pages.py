@@ -127,6 +127,22 @@ def test_a_setting_is_changed_refused_and_taken_back(seen: Visit) -> None:
     expect(row.locator("td.of-by")).to_have_text("default")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "may_be"),
+    [
+        ("limits.task_bytes", "1 GiB", "1 MiB or more"),
+        ("scheduler.sample_s", "2 s", "0.5 s – 20 s"),
+        ("scheduler.reservations", "4", "0 – 1,000"),
+        ("scheduler.time_limit", "none", "0 or more, none"),
+    ],
+)
+def test_what_a_setting_may_be_is_told_as_people_read_it(seen: Visit, name: str, value: str, may_be: str) -> None:
+    seen.go(f"admin/settings?at={name}")
+    facts = seen.page.locator(".detail-part dl.facts dd")
+    expect(facts.nth(0)).to_have_text(value)
+    expect(facts.nth(2)).to_have_text(may_be)
+
+
 def test_tokens_are_ended_and_the_audit_log_tells_who_did_it(seen: Visit, lab: Lab) -> None:
     with lab.client() as owner:
         made = [owner.people.new_token(name="ann", label="nightly")["id"] for _ in range(13)]

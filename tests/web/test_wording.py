@@ -12,6 +12,7 @@ import pytest
 from msgspec import Meta
 from playwright.sync_api import Browser
 
+from master.config.settings import ROWS
 from master.edited_files.mismatch import explain
 from monitor.agent.gpu import faults
 from tests.web.browser import Visit, signed_in
@@ -50,6 +51,12 @@ def values_of(sentence: str) -> dict[str, Any]:
         if name is not None:
             samples.setdefault(name, []).append(sample(form or ""))
     return {name: max(ones, key=lambda one: MOST.index(type(one))) for name, ones in samples.items()}
+
+
+def test_ranges_are_told_as_people_read_them(seen: Visit) -> None:
+    rows = [ROWS[name].allowed for name in ("limits.task_bytes", "scheduler.grace_s", "scheduler.sample_s")]
+    told = ["不小于 1 MiB 的数字（bytes）", "0 至 86,400 的数字（seconds）", "0.5 至 20 的数字（seconds）"]
+    assert word(seen, *rows) == told
 
 
 def test_every_sentence_is_worded_whole(seen: Visit) -> None:

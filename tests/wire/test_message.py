@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -17,7 +18,7 @@ from tests.cases import each_case
 from tests.test_imports import ROOT, sources
 from wire.english import SENTENCES
 from wire.errors import every
-from wire.message import NONE, Message, Several, fields_of, ids, names, revived, sentence
+from wire.message import NONE, Message, Several, fields_of, ids, names, number, revived, sentence, whole_size
 
 REFUSALS = {rule.refusal for rule in RULES.values() if rule.refusal}
 """The keys of the transition table, to each of which it gives a task's id and state."""
@@ -311,7 +312,7 @@ def sample(form: str) -> object:
         return ("a", "b")
     return (
         7
-        if form in {"signal", "size", "minute", "by", "moment", "and more", ",", ".0f", ".1f", ".3g", "g"}
+        if form in {"signal", "size", "minute", "by", "moment", "and more", ",", ".0f", ".1f", "whole size", "number"}
         or "|" in form
         else "x"
     )
@@ -336,6 +337,42 @@ def test_every_form_in_a_sentence_is_one_that_there_is() -> None:
                 told = str(Message(key, **samples_for(text)))
                 assert told
                 assert "{" not in told.replace("{…}", "")
+
+
+def test_no_sentence_tells_a_number_in_scientific_form() -> None:
+    """As `{:g}` does from a million on, and `{:.3g}` from a thousand."""
+    forms = {(key, form) for key, text in SENTENCES.items() for _, _, form, _ in Formatter().parse(text)}
+    assert [key for key, form in forms if re.fullmatch(r"[,.0-9]*[ge]", form or "")] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0, "0"),
+        (1 << 20, "1,048,576"),
+        (1e15, "1,000,000,000,000,000"),
+        (0.5, "0.5"),
+        (1.25e-5, "0.000013"),
+        (10, "10"),
+    ],
+)
+def test_a_number_is_told_in_digits(value: float, told: str) -> None:
+    assert number(value) == told
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        (0, "0"),
+        (1000, "1,000 bytes"),
+        (1024, "1 KiB"),
+        (1 << 20, "1 MiB"),
+        (3 << 39, "1,536 GiB"),
+        (1 << 60, "1,048,576 TiB"),
+    ],
+)
+def test_a_size_is_told_in_the_largest_unit_that_says_it_whole(size: int, told: str) -> None:
+    assert whole_size(size) == told
 
 
 def test_what_crossed_as_json_is_revived_as_it_was() -> None:

@@ -60,7 +60,7 @@ CONFIGURATION: dict[str, str] = {
     "path_without_nul": "a path without NUL",
     "network_or_address": "a network like 192.168.36.0/24 or an address ({detail})",
     "an_address": "an address ({detail})",
-    "less_than_handshake": "less than the {seconds:g} s of limits.handshake_s",
+    "less_than_handshake": "less than the {seconds:number} s of limits.handshake_s",
     "folder_in_root": 'a folder in `root`, like "data" (for one elsewhere make a link to it in `root`)',
     "ldap_url": "`ldaps://HOST`, or `ldap://HOST`, which is asked for TLS before it hears anything: {detail}",
     "ldap_bind": 'the name of a user there, with {placeholder} in its place once, like "{example}"',

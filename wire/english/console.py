@@ -14,7 +14,7 @@ CONSOLE: dict[str, str] = {
     "master_unknown": "it cannot be told which account has the master's port, and the master speaks no TLS: nothing is "
     "sent there",
     "master_away": "the master cannot be reached: is it up? (`muster up`)",
-    "master_silent": "the master did not answer within {seconds:g} s: it may or may not have done what was asked",
+    "master_silent": "the master did not answer within {seconds:number} s: it may or may not have done what was asked",
     "master_unclear": "what answers at the master's port is not a Muster master",
     "console_full": "{most} log-ins use the console at this moment: try again later",
     "two_lengths": "a request has a Content-Length or a Transfer-Encoding, not both",

@@ -34,7 +34,8 @@ ERRORS: dict[str, str] = {
     # Anything else.
     "signal_without_limit": "signal: {name} is sent before the time limit, and there is none: say `--time-limit`, too",
     "signal_before_start": (
-        "signal: {name} would be sent {early:g} s before a time limit of {limit:g} s: the task would not have begun"
+        "signal: {name} would be sent {early:number} s before a time limit of {limit:number} s: the task would not "
+        "have begun"
     ),
     "bad_array": "array {array!r} is none: write 0-9, 0-9:2, 1,5,7 or 0-9%2 (at most two of them run at once)",
     "array_index_twice": "array {array!r} names an index twice",
@@ -85,8 +86,10 @@ ERRORS: dict[str, str] = {
     "one_of_words": "one of {words:, }",
     "whole_number": "a whole number",
     "number_of": "a number ({unit})",
-    "at_least": "{what} of {least:g} or more{none}",
-    "between": "{what} from {least:g} to {most:g}{none}",
+    "at_least": "{what} of {least:number} or more{none}",
+    "between": "{what} from {least:number} to {most:number}{none}",
+    "size_at_least": "{what} of {least:whole size} or more{none}",
+    "size_between": "{what} from {least:whole size} to {most:whole size}{none}",
     "or_none": ", or none",
     "no_predecessor": "there is no task {id} to come after",
     "waits_in_circle": "task {id} cannot wait for task {other}: that one waits for it",
@@ -182,7 +185,7 @@ ERRORS: dict[str, str] = {
     "cannot_be_edited": "{keys:list or nothing} cannot be edited; what can: {allowed:, }",
     "retries_not_counted": "retry_on says after which ends, and max_retries not how often: give that, too",
     "no_limit_to_requeue_at": "on_timeout: nothing limits its time, so it never goes behind others: give time_limit_s",
-    "limit_too_long": "time_limit_s: {asked:g} seconds, and {most:g} are allowed (scheduler.time_limit_max)",
+    "limit_too_long": "time_limit_s: {asked:number} seconds, and {most:number} are allowed (scheduler.time_limit_max)",
     "bad_gpu_ids": "gpu_ids: [{gpus:, }] is empty or names a GPU twice",
     "nodes_and_node": "nodes: {nodes} nodes are asked for, and node names {node} alone: leave one of them out",
     "node_said_twice": "node_list: node names {node} already; leave one of them out",

@@ -25,7 +25,8 @@ FILES: dict[str, str] = {
     ),
     "helper_ended": "what works with the rights of {account} has ended ({said}); look whether it is done, or ask again",
     "helper_silent": (
-        "what works with the rights of {account} on the master's machine has not answered for {seconds:g} s: did the "
+        "what works with the rights of {account} on the master's machine has not answered for "
+        "{seconds:number} s: did the "
         "account stop it? It ends with `pkill -KILL -u {account} -f master.helpers` there"
     ),
     "helper_no_agent": (
@@ -58,19 +59,21 @@ FILES: dict[str, str] = {
     ),
     "log_pattern_lines": "what is searched for stands in one line: no line ends",
     "log_pattern_slow": (
-        "the pattern takes more than {seconds:g} s for the part of the log from byte {offset} on: make it simpler, or "
+        "the pattern takes more than {seconds:number} s for the part of the log from byte {offset} "
+        "on: make it simpler, or "
         "search for it as it stands, without `regex`"
     ),
     "log_pattern_dear": "the pattern takes too much memory or time: make it simpler, or search for it as it stands",
     "log_searches_own": "{most} searches of yours go on or wait already: let one end first",
     "log_searches_busy": (
-        "no turn to search came within {seconds:g} s: others search logs, and of each user one search goes on at a time"
+        "no turn to search came within {seconds:number} s: others search logs, and of each user "
+        "one search goes on at a time"
     ),
     "log_no_file": "the log {path} is not a regular file",
     "replaces_no_folder": "{path} is no folder, so no folder can take its place; delete it first",
     "replaces_not_empty": "{path} is not empty, so nothing can take its place; delete it first",
     "file_operations": "{where}: {most} file operations at once are the limit; try again",
-    "storage_slow": "{where}: the storage has not answered for {seconds:g} s; what was asked for may still happen",
+    "storage_slow": "{where}: the storage has not answered for {seconds:number} s; what was asked for may still happen",
     "storage_hangs": (
         "{where}: the storage does not answer ({count} calls hang); see `mount` and `dmesg` on the master's machine"
     ),
@@ -80,7 +83,7 @@ FILES: dict[str, str] = {
     "delete_too_deep": "{path}… lies more than {most} folders deep; delete it in parts",
     "is_folder": "{path} is a folder",
     "no_regular_file": "{path} is no regular file (a device, a pipe or a socket)",
-    "upload_too_large": "{path}: {bytes:,} bytes; limits.upload_bytes allows {most:,} ({gib:.3g} GiB)",
+    "upload_too_large": "{path}: {bytes:,} bytes; limits.upload_bytes allows {most:,} ({most:whole size})",
     "upload_does_not_fit": (
         "{path}: {bytes:,} bytes do not fit: the disk has {left:,} left; delete what is not needed there"
     ),

@@ -290,7 +290,7 @@ WARNINGS: dict[str, str] = {
         "much next time (`--gpu-mem`)"
     ),
     "share_outgrown_so_far": (
-        "it uses {used} MiB of GPU {gpu} of {node} and asked for {share}: if that stays so for {after:g} s, it is "
+        "it uses {used} MiB of GPU {gpu} of {node} and asked for {share}: if that stays so for {after:number} s, it is "
         "ended (scheduler.end_outgrown_after_s); ask for as much next time (`--gpu-mem`)"
     ),
     "warnings": "{warnings:; }",

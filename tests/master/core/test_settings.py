@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 from master.config.settings import ROWS, Caps, Scheduling, Settings
 from master.core.core import Core
 from master.core.tuning import PIECE
+from master.verbs import documents
 from tests.master.core.small_core import core_with, submit
 from wire.errors import BadRequestError, LimitError, NotFoundError
 
@@ -70,10 +72,13 @@ def test_a_change_is_planned_with_at_once_and_a_refused_one_changes_nothing() ->
         (NAME, 10**400, f"{NAME} is a number"),
         (NAME, None, f"{NAME} is a number"),
         (NAME, [1], f"{NAME} is a number"),
-        ("scheduler.reservations", 1.5, "scheduler.reservations is a whole number from 0 to 1000"),
+        ("scheduler.reservations", 1.5, "scheduler.reservations is a whole number from 0 to 1,000"),
         ("scheduler.keep_memory", 1.0, "scheduler.keep_memory is a number (share) from 0 to 0.99"),
         ("scheduler.max_tasks_per_gpu", 0, "is a whole number of 1 or more, or none"),
         ("scheduler.urgent", "everybody", "scheduler.urgent is one of all, mentors"),
+        ("limits.task_bytes", 0, "limits.task_bytes is a number (bytes) of 1 MiB or more"),
+        ("limits.frame_bytes_unidentified", 0, "is a number (bytes) of 1 KiB or more"),
+        ("scheduler.grace_s", 86_401, "scheduler.grace_s is a number (seconds) from 0 to 86,400"),
         ("limits.waiting_tasks", 0, "limits.waiting_tasks is a whole number of 1 or more"),
     ],
 )
@@ -87,6 +92,12 @@ def test_a_name_that_is_none_is_refused_with_where_they_are_listed() -> None:
     for name in ("scheduler", "scheduler.policy", "limits.buffer", "", "x" * 1000):
         with pytest.raises(NotFoundError, match="muster set"):
             a_core().tuning.set(name, 1, "chen", 1.0)
+
+
+def test_no_range_and_no_default_is_told_in_scientific_form() -> None:
+    scientific = re.compile(r"\de[+-]?\d")
+    told = {row.name: f"{row.allowed} {documents.settings_table()}" for row in ROWS.values()}
+    assert [name for name, text in told.items() if scientific.search(text)] == []
 
 
 def test_none_is_zero_where_zero_means_none() -> None:

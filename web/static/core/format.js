@@ -5,7 +5,7 @@ import { harmless } from "./harmless.js";
 import { t } from "./i18n.js";
 import { two } from "./sizes.js";
 
-export { count, memory, moment, percent, size, wholeMoment } from "./sizes.js";
+export { count, memory, moment, number, percent, size, wholeMoment, wholeSize } from "./sizes.js";
 
 const DAY = 86_400;
 

@@ -35,6 +35,27 @@ export function size(bytes) {
   return "";
 }
 
+/**
+ * In the largest unit that says it whole: a bound is exactly this.
+ * @param {number} bytes
+ */
+export function wholeSize(bytes) {
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let [left, unit] = [bytes, 0];
+  for (; left > 0 && left % 1024 === 0 && unit < units.length; unit += 1) left /= 1024;
+  if (unit) return `${count(left)} ${units[unit - 1]}`;
+  return bytes === 0 ? "0" : `${count(bytes)} bytes`;
+}
+
+/**
+ * As people read it, never as `1e+21`.
+ * @param {number} value
+ */
+export function number(value) {
+  const [whole, rest] = Number(value).toFixed(6).replace(/\.?0+$/, "").split(".");
+  return rest ? `${count(Number(whole))}.${rest}` : count(Number(whole));
+}
+
 /** @param {number | null | undefined} mib */
 export function memory(mib) {
   return mib === null || mib === undefined ? "" : size(mib * 1024 * 1024);

@@ -55,7 +55,7 @@ function formed(language, form, value) {
   if (digits) {
     return digits[2] === "f" ? Number(value).toFixed(Number(digits[1])) : String(Number(Number(value).toPrecision(Number(digits[1]))));
   }
-  return form === "g" ? String(Number(Number(value).toPrecision(6))) : plain(language, "", value);
+  return plain(language, "", value);
 }
 
 /** @param {any} value */

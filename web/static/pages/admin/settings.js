@@ -2,7 +2,7 @@
 
 import { useAsked } from "../../core/asked.js";
 import { live } from "../../core/context.js";
-import { moment, quoted, size, span, wholeMoment } from "../../core/format.js";
+import { moment, number, quoted, span, wholeMoment, wholeSize } from "../../core/format.js";
 import { harmless } from "../../core/harmless.js";
 import { html, useMemo } from "../../core/html.js";
 import { t } from "../../core/i18n.js";
@@ -12,6 +12,9 @@ import { attempt, ChangeForm } from "../../parts/form.js";
 import { MasterDetail } from "../../parts/master-detail.js";
 
 /** @typedef {import("@muster/wire").Setting} Setting */
+
+/** A bound of at least so many seconds, or of other units, means that there is none. */
+const [ENDLESS_S, ENDLESS] = [1e9, 1e15];
 
 export function Section() {
   const told = useAsked("setting.list");
@@ -38,8 +41,8 @@ function meaningOf(one) {
 /** @param {Setting} one @param {number | string | null} value */
 function shown(one, value) {
   if (value === null || (value === 0 && one.range.none)) return t("admin.none");
-  if (one.unit === "seconds") return span(Number(value)) || "0";
-  if (one.unit === "bytes") return size(Number(value));
+  if (one.unit === "seconds") return Number.isInteger(value) ? span(Number(value)) : t("span.seconds", { seconds: number(Number(value)) });
+  if (one.unit === "bytes") return wholeSize(Number(value));
   return one.unit === "share" ? `${Math.round(Number(value) * 1000) / 10} %` : String(value);
 }
 
@@ -64,8 +67,17 @@ function Detail({ row: one, again }) {
 /** @param {Setting} one */
 function rangeOf(one) {
   if (one.range.words.length) return one.range.words.join(", ");
-  const bound = (/** @type {number | null} */ value) => (value === 0 ? "0" : shown(one, value));
-  return `${bound(one.range.least)} – ${bound(one.range.most)}${one.range.none ? `, ${t("admin.none")}` : ""}`;
+  const none = one.range.none ? `, ${t("admin.none")}` : "";
+  const [least, most] = [one.range.least, one.range.most].map((value) => bound(one, value ?? 0));
+  const isEndless = (one.range.most ?? 0) >= (one.unit === "seconds" ? ENDLESS_S : ENDLESS);
+  return isEndless ? `${t("admin.at-least", { least })}${none}` : `${least} – ${most}${none}`;
+}
+
+/** @param {Setting} one @param {number} value */
+function bound(one, value) {
+  if (value === 0) return "0";
+  if (one.unit === "bytes") return wholeSize(value);
+  return one.unit === "number" ? number(value) : shown(one, value);
 }
 
 /**

@@ -78,6 +78,7 @@ export const WORDS = {
   "admin.set-by": "Set by",
   "admin.default": "Without it",
   "admin.range": "May be",
+  "admin.at-least": "{least} or more",
   "admin.none": "none",
   "admin.from-conf": "conf.json",
   "admin.by-default": "default",

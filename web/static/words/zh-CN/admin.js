@@ -78,6 +78,7 @@ export const WORDS = {
   "admin.set-by": "设置者",
   "admin.default": "默认",
   "admin.range": "取值范围",
+  "admin.at-least": "不小于 {least}",
   "admin.none": "无",
   "admin.from-conf": "conf.json",
   "admin.by-default": "默认",

@@ -27,7 +27,7 @@ export const WORDS = {
   path_without_nul: "不含 NUL 的路径",
   network_or_address: "网络（如 192.168.36.0/24）或地址（{detail}）",
   an_address: "地址（{detail}）",
-  less_than_handshake: "小于 limits.handshake_s 的 {seconds:g} 秒",
+  less_than_handshake: "小于 limits.handshake_s 的 {seconds:number} 秒",
   folder_in_root: "`root` 中的文件夹，如 \"data\"（别处的文件夹请在 `root` 中为它建立链接）",
   ldap_url: "`ldaps://HOST`，或先要求 TLS 的 `ldap://HOST`：{detail}",
   ldap_bind: "目录中用户的名称，{placeholder} 恰好出现一次，如 \"{example}\"",

@@ -11,7 +11,7 @@ export const WORDS = {
   master_of_another_lab: "主控的端口由另一个实验室的主控占用（`muster up` 会显示是哪一个）",
   master_unknown: "无法得知主控的端口由哪个账户占用，而主控不使用 TLS：不会向那里发送任何内容",
   master_away: "无法连接主控：它在运行吗？（`muster up`）",
-  master_silent: "主控在 {seconds:g} 秒内没有应答：所要求的操作可能已经完成，也可能没有",
+  master_silent: "主控在 {seconds:number} 秒内没有应答：所要求的操作可能已经完成，也可能没有",
   master_unclear: "主控的端口上应答的不是 Muster 主控",
   console_full: "此刻有 {most} 个登录在使用控制台：请稍后再试",
   slow_head: "请求头须在 {seconds} 秒内发完",

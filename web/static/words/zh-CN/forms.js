@@ -2,7 +2,7 @@
 
 import { signalOf } from "../../core/exit-codes.js";
 import { harmless } from "../../core/harmless.js";
-import { size, wholeMoment } from "../../core/sizes.js";
+import { number, size, wholeMoment, wholeSize } from "../../core/sizes.js";
 
 /**
  * @typedef {{parts: string[], count: number, more: number}} Several
@@ -60,6 +60,8 @@ export const FORMS = {
   on: (nodes) => (nodes.count ? `（${several(nodes)}）` : ""),
   signal: (code) => (signalOf(code) ? `（${signalOf(code)}）` : ""),
   size: (bytes) => size(bytes),
+  "whole size": (bytes) => wholeSize(bytes),
+  number: (value) => number(value),
   minute: (at) => wholeMoment(at).slice(0, 16),
   by: (at) => wholeMoment(Math.ceil(at / 60) * 60).slice(0, 16),
   moment: (at) => wholeMoment(at),
