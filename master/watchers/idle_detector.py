@@ -1,5 +1,7 @@
-"""Which running tasks hold GPU memory and do nothing: their GPUs have not computed and their logs been silent for long.
+"""Which running tasks hold GPUs and do nothing: their GPUs have not computed and their logs been silent for long.
 
+Whether they use memory of the GPUs makes no difference: others cannot have the GPUs either way. A task that starts, or
+fetches data, has the same time as one that has computed before, and each line in its log begins that time anew.
 Owns how long each task has been quiet, in memory only: a restart of the master begins anew. A log's age is asked for
 (`Step.LOOK`) only of a task whose GPUs have been quiet for long enough. An unknown (a GPU that tells no
 utilisation, a log that cannot be looked at, a time without samples) never makes a mark. Pure.
@@ -12,7 +14,7 @@ from enum import Enum
 
 import msgspec
 
-from master.core.nodes.gpu_watch import FREE_MIB, GpuReport
+from master.core.nodes.gpu_watch import GpuReport
 from master.core.tasks.attempt import Place
 from master.core.tasks.task import Task
 from wire.message import Message
@@ -89,7 +91,7 @@ class IdleDetector:
     def sampled(self, task: Task, launch_id: str, node: str, gpus: Mapping[int, GpuReport], now: float) -> Step:
         """Take over what a sample of a node says of the GPUs that the attempt holds there: LOOK, WORKS or NOTHING."""
         held = next(part.gpus for part in task.allocation if part.node == node)
-        if not _do_nothing(launch_id, [gpus.get(gpu) for gpu in held]):
+        if not all(_does_nothing(gpus.get(gpu)) for gpu in held):
             return self.forget(task.id)
         quiet = self._quiet.get(task.id)
         works = Step.NOTHING
@@ -151,18 +153,9 @@ def _all_seen(quiet: _Quiet, now: float) -> bool:
     return all(0 <= now - seen <= GAP_S for seen in quiet.seen.values())
 
 
-def _do_nothing(launch_id: str, reports: list[GpuReport | None]) -> bool:
-    """Whether an attempt holds memory of these GPUs, and none of them computes."""
-    for report in reports:
-        if report is None or report.utilization is None or report.utilization > BUSY_PERCENT:
-            return False
-    return any(_holds(launch_id, report) for report in reports if report is not None)
-
-
-def _holds(launch_id: str, report: GpuReport) -> bool:
-    if report.processes:
-        return any(holder.launch_id == launch_id for holder in report.processes)
-    return (report.memory_used_mib or 0) > FREE_MIB  # some sources do not tell whose it is
+def _does_nothing(report: GpuReport | None) -> bool:
+    """Return whether a GPU is known not to compute."""
+    return report is not None and report.utilization is not None and report.utilization <= BUSY_PERCENT
 
 
 def _mark(places: list[Place], since: float) -> Message:

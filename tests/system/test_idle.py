@@ -114,6 +114,17 @@ def test_a_task_whose_log_grows_is_never_marked_and_a_restart_begins_anew(lab: L
     cancel(lab, task_id)
 
 
+def test_a_task_that_never_used_its_gpu_is_marked_until_its_log_grows(lab: Lab) -> None:
+    lab.start()
+    with lab.client() as client:
+        task_id = client.submit(WORKS, gpus=1, cwd=str(lab.folder), log=str(lab.folder / "out.log"))
+    told = until("the mark", lambda: warning(lab, task_id))
+    assert "(0 on node node0)" in told
+    (lab.folder / "talk").touch()
+    until("the log grows", lambda: warning(lab, task_id) is None)
+    cancel(lab, task_id)
+
+
 def test_a_lab_that_wants_no_marks_gets_none(lab: Lab, machine: Machine) -> None:
     lab.write_scheduler(idle_after_s=0)
     lab.start()

@@ -1,4 +1,4 @@
-"""Tasks that hold GPU memory and do nothing: which are marked, and which are not."""
+"""Tasks that hold GPUs and do nothing: which are marked, and which are not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from master.config.settings import ROWS
-from master.core.nodes.gpu_watch import FREE_MIB, GpuReport, Holder
+from master.core.nodes.gpu_watch import GpuReport, Holder
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task, TaskState
 from master.watchers.idle_detector import AGAIN_S, BUSY_PERCENT, GAP_S, IdleDetector, Step
@@ -133,34 +133,61 @@ def test_the_mark_goes_when_the_log_grows_again() -> None:
     assert (story.marked, story.told) == ("", [Step.MARKED, Step.WORKS])
 
 
-def test_the_mark_goes_with_the_memory() -> None:
+def test_the_mark_stays_when_the_memory_is_given_back() -> None:
     story = Story()
     story.passes(2 * AFTER_S)
-    story.sees(report(0, launch="", mib=3), report(1, launch="", mib=3))
-    assert story.told == [Step.MARKED, Step.WORKS]
+    story.passes(AFTER_S, *UNUSED["no memory"])
+    assert story.told == [Step.MARKED]
+
+
+UNUSED = {
+    "no memory": (report(0, launch="", mib=3), report(1, launch="", mib=3)),
+    "nothing told of memory": (report(0, launch="", mib=None), report(1, launch="", mib=None)),
+    "somebody else's memory": (report(0, launch="9.1.z"), report(1, launch="9.1.z")),
+}
+"""What samples say of GPUs of which the task uses no memory."""
+
+
+@pytest.mark.parametrize("gpus", UNUSED.values(), ids=UNUSED)
+def test_who_holds_gpus_without_using_their_memory_is_marked_like_others(gpus: tuple[GpuReport, ...]) -> None:
+    story = Story()
+    story.passes(AFTER_S, *gpus)
+    assert (story.marked, story.looks) == ("", [])
+    story.passes(2 * AFTER_S, *gpus)
+    where = (Message("gpus_on_node", numbers=(0, 1), node="a"),)
+    assert story.marked == str(Message("idle", since=BEGIN, gpus=2, where=where))
+    assert story.told == [Step.MARKED]
+    assert story.still, "a later look finds nothing either, so that the lab may end it"
+
+
+@pytest.mark.parametrize("gpus", UNUSED.values(), ids=UNUSED)
+def test_a_task_that_starts_or_fetches_data_and_tells_so_now_and_then_is_not_marked(
+    gpus: tuple[GpuReport, ...],
+) -> None:
+    story = Story()
+    for _ in range(20):
+        story.log_at = story.now
+        story.passes(AFTER_S / 2, *gpus)
+    assert (story.told, story.still) == ([], [])
+    story.passes(AFTER_S - EVERY_S, report(0, 80.0), report(1))
+    story.log_at = BEGIN
+    story.passes(AFTER_S - EVERY_S, *gpus)
+    assert story.told == [], "who has begun to compute has all of the time again"
 
 
 @pytest.mark.parametrize(
     "gpus",
     [
-        (report(0, launch="", mib=3), report(1, launch="", mib=3)),
-        (report(0, launch="", mib=None), report(1, launch="", mib=None)),
-        (report(0, launch="9.1.z"), report(1, launch="9.1.z")),
         (report(0, None), report(1)),
+        (report(0, None, launch="", mib=3), report(1, None, launch="", mib=3)),
         (report(0),),
     ],
-    ids=["no memory", "nothing told of memory", "somebody else's memory", "no utilisation told", "a GPU is not there"],
+    ids=["no utilisation told", "neither utilisation nor memory", "a GPU is not there"],
 )
-def test_what_holds_no_memory_or_cannot_be_known_is_not_marked(gpus: tuple[GpuReport, ...]) -> None:
+def test_what_cannot_be_known_is_not_marked(gpus: tuple[GpuReport, ...]) -> None:
     story = Story()
     story.passes(3 * AFTER_S, *gpus)
     assert (story.told, story.looks) == ([], [])
-
-
-def test_memory_counts_also_where_nobody_tells_whose_it_is() -> None:
-    story = Story()
-    story.passes(2 * AFTER_S, report(0, launch="", mib=FREE_MIB + 1), report(1, launch="", mib=3))
-    assert story.marked
 
 
 def test_a_log_that_cannot_be_looked_at_makes_no_mark_and_takes_none_away() -> None:

@@ -34,10 +34,11 @@ ME = pwd.getpwuid(os.getuid()).pw_name
 class Played(Agent):
     """An agent with GPUs."""
 
-    def samples(self, utilization: float, **more: Any) -> None:
-        """Send a sample: GPU 0 is held by what runs there."""
-        process = {"pid": 8, "user": "u", "memory_mib": 9000, "launch_id": self.running[0]}
-        gpu = {"index": 0, "utilization": utilization, "memory_used_mib": 9000, "processes": [process]}
+    def samples(self, utilization: float, memory_mib: int = 9000, **more: Any) -> None:
+        """Send a sample: GPU 0 is held by what runs there, with so much of its memory."""
+        process = {"pid": 8, "user": "u", "memory_mib": memory_mib, "launch_id": self.running[0]}
+        processes = [process] if memory_mib else []
+        gpu = {"index": 0, "utilization": utilization, "memory_used_mib": memory_mib, "processes": processes}
         self.say(op="sample", at=1.0, gpus=[gpu, {"index": 1}], **{"gpu_source": "nvml", "gpu_fault": "", **more})
 
 
@@ -176,7 +177,8 @@ def test_only_a_task_that_runs_can_be_idle(tmp_path: Path, state: TaskState) -> 
     run(story())
 
 
-def test_where_the_lab_says_so_a_task_that_is_still_idle_is_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory_mib", [9000, 0])
+def test_where_the_lab_says_so_a_task_that_is_still_idle_is_ended(tmp_path: Path, memory_mib: int) -> None:
     async def story() -> None:
         async with Watched(tmp_path) as here:
             await here.begins()
@@ -185,9 +187,9 @@ def test_where_the_lab_says_so_a_task_that_is_still_idle_is_ended(tmp_path: Path
             await peer.call("setting.set", name="scheduler.idle_after_s", value=AFTER_S)
             await peer.call("setting.set", name="scheduler.idle_action", value="end")
             core.tasks[1].started_at = here.now
-            await here.passes(AFTER_S + EVERY_S)
+            await here.passes(AFTER_S + EVERY_S, memory_mib=memory_mib)
             assert (core.warned(), core.tasks[1].asked_end) == ([1], None)
-            await here.passes(AFTER_S)
+            await here.passes(AFTER_S, memory_mib=memory_mib)
             assert core.tasks[1].asked_end == AskedEnd("limit")
 
     run(story())
