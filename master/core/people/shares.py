@@ -86,8 +86,8 @@ class Shares:
         size = self._large.pop(task.id, 0)
         if size:
             self._pool(task.owner, before, -size)
-        if before is None or before is after or before in ENDED:  # what it says may be something else now
-            size = 0 if after is None else large_size(task)
+        if before is None or before is after or after in QUEUED or before in ENDED:
+            size = 0 if after is None else large_size(task)  # it may say something else, or have an attempt more
         if size and after is not None:
             self._add(task, size)
 
