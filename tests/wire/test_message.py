@@ -17,6 +17,9 @@ from master.core.tasks.transitions import RULES
 from tests.cases import each_case
 from tests.test_imports import ROOT, sources
 from wire.english import SENTENCES
+from wire.english.errors import ERRORS
+from wire.english.files import FILES
+from wire.english.tasks import ENDS, WAITS, WARNINGS
 from wire.errors import every
 from wire.message import NONE, Message, Several, fields_of, ids, names, number, revived, sentence, whole_size
 
@@ -394,3 +397,18 @@ def test_what_crossed_as_json_is_revived_as_it_was() -> None:
 def test_what_is_no_message_is_not_revived(key: str, args: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"is not said with"):
         revived(key, args)
+
+
+ADMINS = re.compile(
+    r"\braise (it|one)\b|`muster (set\b|agents|node (add|edit|resume))|say so in the registry|name some in `vis"
+)
+"""What only admins can do: change a setting, conf.json, the registry, or a node."""
+FOR_ADMINS = {"bad_gpus_max", "no_setting", "host_key_in_registry", "not_drained_but_closed", "needs_no_token"}
+FOR_ADMINS |= {"node_is_there"}
+"""Answers to what only admins ask; the first is about a field of the task."""
+
+
+@pytest.mark.parametrize("key", sorted({**ERRORS, **FILES, **WAITS, **ENDS, **WARNINGS}.keys() - FOR_ADMINS))
+def test_a_remedy_that_only_admins_have_says_so_to_everybody_else(key: str) -> None:
+    text = SENTENCES[key]
+    assert not ADMINS.search(text) or "admin" in text

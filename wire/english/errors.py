@@ -14,8 +14,8 @@ ERRORS: dict[str, str] = {
     "cannot_resume": "task {id} is {state}, not paused (a held one: `muster release {id}`)",
     "is_being_ended": "task {id} is being ended, and is not paused any more",
     "agent_cannot_pause": (
-        "the agent on node {node} is of a version that cannot pause tasks: `muster agents restart {node}` (tasks run "
-        "on)"
+        "the agent on node {node} is of a version that cannot pause tasks: ask an admin to restart it (`muster agents "
+        "restart {node}`; tasks run on)"
     ),
     "has_ended": "task {id} has already ended ({state})",
     "cancel_unproven": (
@@ -61,7 +61,10 @@ ERRORS: dict[str, str] = {
     ),
     "no_array": "there is no array {id}; `muster queue` lists the tasks, {id}/ names an array by its first task's id",
     "no_task": "there is no task {id}; `muster queue --all` lists all",
-    "queue_full": "{waiting} tasks wait already and limits.waiting_tasks is {most}: wait, or raise it",
+    "queue_full": (
+        "{waiting} tasks wait already and limits.waiting_tasks is {most}: wait until some have started, or ask an "
+        "admin to raise it (`muster set`)"
+    ),
     "queue_share": (
         "{owner} has {waiting} waiting tasks, and {count} more would be beyond {most}: one user may take a part "
         "(limits.user_share) of what others leave of limits.waiting_tasks ({total}). Wait until some have started, "
@@ -69,7 +72,7 @@ ERRORS: dict[str, str] = {
     ),
     "tasks_too_large": (
         "large tasks that have not ended hold {size:size}, and {more:size} more would be beyond limits.task_bytes "
-        "({most:size}): put what is long into a file, wait, or raise it"
+        "({most:size}): put what is long into a file, wait, or ask an admin to raise it (`muster set`)"
     ),
     "size_share": (
         "large tasks of {owner} that have not ended hold {size:size}, and {more:size} more would be beyond "
@@ -281,15 +284,15 @@ ERRORS: dict[str, str] = {
     "no_plain_text": "plain text is not accepted from other machines: this master speaks TLS (conf.json: tls)",
     "no_more_of_this_address": (
         "{address} has as many connections as the master's settings and its number of open files allow one address "
-        "(limits.connections_per_address): close some, or raise it"
+        "(limits.connections_per_address): close some, or ask an admin to raise it"
     ),
     "no_more_of_this_user": (
         "{user} has {most} connections, as many as the master's settings and its number of open files allow one user "
-        "(limits.connections_per_user): close some, or raise it"
+        "(limits.connections_per_user): close some, or ask an admin to raise it"
     ),
     "no_more_connections": (
         "the master has as many connections as its settings and its number of open files allow (limits.connections: "
-        "{most} are in force): close some, or raise it"
+        "{most} are in force): close some, or ask an admin to raise it"
     ),
     "no_jsonrpc": "not a JSON-RPC request: jsonrpc is {found!r}, allowed is '2.0'",
     "history_unusable": "the history in {path} cannot be used: {said}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 FILES: dict[str, str] = {
     "not_visible": "{path!r}: not in a visible folder ({folders:, }), see `muster files roots`",
-    "nothing_visible": "{path!r}: no folder is visible; name some in `visible_folders` of conf.json",
+    "nothing_visible": "{path!r}: no folder is visible; an admin can name some in `visible_folders` of conf.json",
     "link_leads_out": "{path}: a link leads out of the visible folders",
     "not_yours": "{path}: not yours; whose folder it is, `files` of conf.json says",
     "holds_others": (

@@ -14,10 +14,11 @@ NODES: dict[str, str] = {
         "CAP_SETGID, CAP_CHOWN and CAP_KILL, or let it run as an ordinary account"
     ),
     # Why tasks there get no token.
-    "agent_without_tokens": "its agent is of a version that cannot give a task a token: `muster agents restart` brings "
-    "it up to date, once the machine's Python takes it",
-    "master_out_of_reach": "a task there could not submit others, for the master listens on its own machine only: let "
-    "others in with `bind` in conf.json, or say in its `task_env` how nodes reach the master (`MUSTER_MASTER`)",
+    "agent_without_tokens": "its agent is of a version that cannot give a task a token: an admin brings it up to date "
+    "with `muster agents restart`, once the machine's Python takes it",
+    "master_out_of_reach": "a task there could not submit others, for the master listens on its own machine only: an "
+    "admin can let others in with `bind` in conf.json, or say in its `task_env` how nodes reach the master "
+    "(`MUSTER_MASTER`)",
     "tokens_need_tls": "a task there would send its token as plain text, and none is sent so: leave `tls` on in "
     "conf.json",
     # Reasons for which a node gets no tasks.

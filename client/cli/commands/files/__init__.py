@@ -111,7 +111,7 @@ def _roots(context: Context) -> int:
     elif names:
         context.say("\n".join(map(harmless, names)))
     else:
-        context.note("no folder is visible: name some in `visible_folders` of conf.json")
+        context.note("no folder is visible: an admin can name some in `visible_folders` of conf.json")
     return 0
 
 

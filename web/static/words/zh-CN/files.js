@@ -3,7 +3,7 @@
 /** @type {Record<string, string>} */
 export const WORDS = {
   not_visible: "{path!r}：不在可见文件夹中（{folders:, }），见 `muster files roots`",
-  nothing_visible: "{path!r}：没有可见的文件夹；请在 conf.json 的 `visible_folders` 中指定",
+  nothing_visible: "{path!r}：没有可见的文件夹；管理员可在 conf.json 的 `visible_folders` 中指定",
   link_leads_out: "{path}：链接指向可见文件夹之外",
   not_yours: "{path}：不属于您；文件夹的归属见 conf.json 的 `files`",
   holds_others: "{path}：其中可能有他人的文件夹（conf.json 的 `files`），只有管理员可以移动、删除或替换",

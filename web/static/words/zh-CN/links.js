@@ -76,8 +76,8 @@ export const WORDS = {
 
   agent_without_run_as: "{node} 的代理以 root 运行，但版本过旧，不能以 {account} 的身份运行任务：`muster agents restart {node:quoted}`",
   agent_cannot_become: "{node} 的代理是 root，却没有切换为 {account} 的权限：在容器中请给予 CAP_SETUID、CAP_SETGID、CAP_CHOWN 和 CAP_KILL，或以普通账户运行",
-  agent_without_tokens: "代理的版本不能把令牌交给任务：待机器的 Python 满足要求后，用 `muster agents restart` 更新",
-  master_out_of_reach: "那里的任务无法提交其他任务，因为主控只监听本机：请在 conf.json 中用 `bind` 开放，或在 `task_env` 中写明节点如何连接主控（`MUSTER_MASTER`）",
+  agent_without_tokens: "代理的版本不能把令牌交给任务：待机器的 Python 满足要求后，管理员用 `muster agents restart` 更新",
+  master_out_of_reach: "那里的任务无法提交其他任务，因为主控只监听本机：管理员可在 conf.json 中用 `bind` 开放，或在 `task_env` 中写明节点如何连接主控（`MUSTER_MASTER`）",
   tokens_need_tls: "那里的任务会以明文发送令牌，因此不予发放：请不要在 conf.json 中关闭 `tls`",
   agent_runs_as_us: "它就是主控的机器，任务以 {account} 运行，与主控权限相同：它们可以读取主控的密钥并操纵主控，而 conf.json 的 desktop_client.networks 允许 {networks:, } 连接，这些电脑不出示密码。请让它们以本机的另一个账户运行（在登记中写 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或从登记中移除该节点，或在 `desktop_client.networks` 中只保留本机，或用 `desktop_client.local_nodes`: `allow` 接受这一点",
   folders_not_asked: "{said}",
