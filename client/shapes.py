@@ -796,6 +796,12 @@ class Share(TypedDict):
     most_bytes: int
 
 
+class UserShare(Share):
+    """The share of the tasks of one `user` in the queue."""
+
+    user: str
+
+
 class Project(TypedDict):
     """A project: the group that it belongs to (None: to none), its quota, what is in use, and how many of its tasks are
     not over."""

@@ -368,6 +368,9 @@ export interface Info {
   closed_nodes: (ClosedNodes)[];
   conf_outranked: (Setting)[];
   failing_hooks: (FailingHook)[];
+  share: Share | null;
+  filled?: Share;
+  near_shares: (UserShare)[];
 }
 
 export interface KeptFile {
@@ -1094,6 +1097,14 @@ export interface User {
   tokens: number;
   quota: Quota;
   use: Use;
+}
+
+export interface UserShare {
+  waiting: number;
+  most_waiting: number;
+  bytes: number;
+  most_bytes: number;
+  user: string;
 }
 
 export interface Warned {

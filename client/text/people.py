@@ -9,8 +9,9 @@ from wire.harmless import harmless
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
-    from client.shapes import Account, Group, Link, Project, Quota, Share, Token, Use, User, Who
+    from client.shapes import Account, Group, Link, Project, Quota, Share, Token, Use, User, UserShare, Who
 
 _WAYS = {
     "owner": "this machine says so: no log-in is needed",
@@ -37,19 +38,62 @@ def who_lines(who: Who) -> list[str]:
         lines.append(f"groups  {', '.join(map(harmless, who['groups']))}")
     lines.append(f"may     {', '.join(who['scopes']) or 'nothing'}")
     lines += [f"quota   {_account(one)}" for one in who.get("quotas", ())]
-    return lines + [f"queue   {words}" for words in _near(who.get("share"))]  # an earlier master does not say
+    return lines + [f"queue   {words}" for words in share_lines(who.get("share"))]  # an earlier master does not say
 
 
-def _near(share: Share | None) -> list[str]:
-    """Return lines about the user's share of the queue, where half of it or more is taken."""
+OWN_PART = 0.5
+"""From this part of what they may have on, users are told of their share."""
+FULL_PART = 0.8
+"""From this part of the limit on, admins are told that the queue fills up."""
+
+
+def share_lines(share: Share | None, part: float = OWN_PART) -> list[str]:
+    """Return lines about a share of the queue, where that `part` of what it may be or more is taken."""
     if share is None:
         return []
     found = []
-    if 2 * share["waiting"] >= share["most_waiting"]:
+    if share["waiting"] and share["waiting"] >= part * share["most_waiting"]:
         found.append(f"{share['waiting']:,} tasks wait, and {share['most_waiting']:,} may")
-    if 2 * share["bytes"] >= share["most_bytes"]:
+    if share["bytes"] and share["bytes"] >= part * share["most_bytes"]:
         found.append(f"large tasks hold {size_text(share['bytes'])}, and may hold {size_text(share['most_bytes'])}")
     return found
+
+
+def share_mark(share: Share | None) -> str:
+    """`yours 50,000/100,000`; nothing where less than half of the share is taken."""
+    if share is None or not share_lines(share):
+        return ""
+    if share["waiting"] >= OWN_PART * share["most_waiting"]:
+        return f"yours {share['waiting']:,}/{share['most_waiting']:,}"
+    return f"yours {size_text(share['bytes'])}/{size_text(share['most_bytes'])}"
+
+
+def full_queue(info: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what is nearly full of the queue, with what to do about it, for admins."""
+    told: Share | None = info.get("filled")
+    near: list[UserShare] = info.get("near_shares") or []
+    if told is None:
+        return []
+    found = []
+    if told["waiting"] >= FULL_PART * told["most_waiting"]:
+        text = f"{told['waiting']:,} of {told['most_waiting']:,} tasks wait (limits.waiting_tasks)"
+        users = [(one["waiting"], one["user"]) for one in near if 2 * one["waiting"] >= told["waiting"]]
+        found.append(_filled(text, "waiting_tasks", [(f"{count:,}", user) for count, user in users]))
+    if told["bytes"] >= FULL_PART * told["most_bytes"]:
+        text = f"large tasks hold {size_text(told['bytes'])} of {size_text(told['most_bytes'])} (limits.task_bytes)"
+        users = [(one["bytes"], one["user"]) for one in near if 2 * one["bytes"] >= told["bytes"]]
+        found.append(_filled(text, "task_bytes", [(size_text(size), user) for size, user in users]))
+    return found
+
+
+def _filled(text: str, setting: str, users: list[tuple[str, str]]) -> tuple[str, str]:
+    """`users`: how much who has, of those with half of it or more."""
+    cure = f"raise it (`muster set limits.{setting} N`)"
+    for amount, user in users[:1]:
+        name = harmless(user)
+        text += f", {amount} of {name}"
+        cure = f"ask {name} to cancel some (`muster queue --user {name}`), lower limits.user_share, or {cure}"
+    return f"is nearly full: {text}", cure
 
 
 def quota_text(quota: Quota) -> str:

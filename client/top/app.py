@@ -43,11 +43,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.live.asker import Answers
     from client.live.worker import Source, Tell
+    from client.shapes import Share
     from client.text.cells import Line
 
 DRAW_EVERY_S = 0.5
 CLOCK_S = 1.0
 NOTICE_S = 8.0
+SHARE = "share"
+SHARE_EVERY_S = 10.0
+"""So often the master is asked for the user's share of the queue, which depends on others' tasks."""
 HINTS = "l logs  c cancel  w why  s show  o sort  / filter  m mine  x GPUs  ? help  q"
 
 
@@ -111,6 +115,8 @@ class Top(App[None]):
         self._notice: tuple[str, str, float] = ("", "", 0.0)
         self._filtering = "tasks"
         self._compared: int | None = None
+        self._share: Share | None = None
+        self._share_asked = False
 
     @classmethod
     def of(cls, address: Address, token: str | None, me: str = "") -> Self:
@@ -128,7 +134,7 @@ class Top(App[None]):
         return Base(id="_default")
 
     def _headline(self, size: int) -> Line:
-        return frame.headline(self.state, str(self._address), size, time.time(), self._me)
+        return frame.headline(self.state, str(self._address), size, time.time(), self._me, share=self._share)
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -151,6 +157,8 @@ class Top(App[None]):
         self._asker.start()
         for source in self._sources:
             source.start()
+        self._ask_share()
+        self.set_interval(SHARE_EVERY_S, self._ask_share)
 
     def on_unmount(self) -> None:
         """End the threads."""
@@ -245,9 +253,19 @@ class Top(App[None]):
         self._answered[str(self._asked)] = answered
         self._asker.ask(str(self._asked), question)
 
+    def _ask_share(self) -> None:
+        """Ask, unless there is no answer yet. Errors are reported by the feeds."""
+        if not self._share_asked:
+            self._share_asked = True
+            self._asker.ask(SHARE, lambda client: client.people.whoami())
+
     def _take_answer(self, params: dict[str, Any]) -> None:
         if params["to"] == reasons.MARK:
             self._reasons.take(params)
+            return
+        if params["to"] == SHARE:
+            self._share_asked = False
+            self._share = params.get("result", {}).get("share")  # an earlier master does not say
             return
         answered = self._answered.pop(params["to"])
         if "error" in params:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from client.live.gpus import ASIDE, HELD, OTHERS, gpus_of
 from client.text import cells
+from client.text.people import share_mark
 from client.text.quantities import counted, duration
 from client.top import node_lines, task_lines
 from client.top.view import View, node_rows, task_rows, unpacked
@@ -14,6 +15,7 @@ from wire.harmless import harmless
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.live.state import State
+    from client.shapes import Share
     from client.text.cells import Line, Part
     from client.top.view import NodeKey
 
@@ -22,12 +24,14 @@ _TASKS = 50
 _WITH_ADDRESS = 100
 
 
-def frame(state: State, address: str, size: int, now: float, me: str = "") -> list[Line]:
-    """The whole screen, `size` columns wide and as long as it takes; `now`: seconds since the epoch."""
+def frame(state: State, address: str, size: int, now: float, me: str = "", *, share: Share | None = None) -> list[Line]:
+    """The whole screen, `size` columns wide and as long as it takes; `now`: seconds since the epoch; `share`: of `me`
+    in the queue."""
     view = View()
     rows = node_rows(state, view, _GPU_LINES)
     ids = task_rows(state, view)
-    lines = [headline(state, address, size, now, me), (), ((node_lines.head(state, size)[:size], "strong"),)]
+    head = headline(state, address, size, now, me, share=share)
+    lines = [head, (), ((node_lines.head(state, size)[:size], "strong"),)]
     open_nodes = unpacked(rows)
     lines += [row_line(state, row, size, packed=row[0] not in open_nodes) for row in rows]
     tasks = [state.tasks[task_id] for task_id in ids[:_TASKS]]
@@ -51,16 +55,18 @@ def row_line(state: State, row: NodeKey, size: int, *, packed: bool) -> Line:
     return node_lines.gpu_line(found, size) if found else cells.fit_line((("gone", "dim"),), size)
 
 
-def headline(state: State, address: str, size: int, now: float, me: str = "") -> Line:
+def headline(state: State, address: str, size: int, now: float, me: str = "", *, share: Share | None = None) -> Line:
     """Return the cluster in a line: the user and the address, what is in use, how many tasks there are, and whether the
-    shown state is still current. A narrow line leaves out the address, and the user if there is no room."""
+    shown state is still current; from half of it on, also what is taken of the user's share of the queue. A narrow line
+    leaves out the address, and the user if there is no room."""
     gpus = [gpu for node in state.nodes.values() for gpu in gpus_of(node, state)]
     uses = Counter(gpu.use for gpu in gpus)
     ill = sum(node["state"] != "online" for node in state.nodes.values())
     states = Counter(task["state"] for task in state.tasks.values())
     nodes = counted(len(state.nodes), "node")
     wide = size >= _WITH_ADDRESS
-    parts: list[Part] = [(nodes, "")]
+    own = share_mark(share)
+    parts: list[Part] = [*([(f"{own}  ", "warn")] if own else []), (nodes, "")]
     parts += [(f" ({ill} ill)", "bad")] if ill else []
     parts.append((f"  GPUs {uses[HELD]}/{len(gpus)} held", ""))
     parts += [(f", {uses[OTHERS]} others'", "warn")] if uses[OTHERS] else []

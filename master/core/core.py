@@ -91,6 +91,8 @@ class Core:
     check_room = operation(Shares.check)
     check_count = operation(Shares.check_count)
     share_of = operation(Shares.of)
+    whole_share = operation(Shares.whole)
+    near_shares = operation(Shares.near)
     submit = operation(ClientEvents.submit)
     submit_many = operation(ClientEvents.submit_many)
     edit = operation(ClientEvents.edit)

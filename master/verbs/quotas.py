@@ -63,6 +63,12 @@ class ShareView(msgspec.Struct, frozen=True):
     most_bytes: int
 
 
+class UserShare(ShareView, frozen=True):
+    """The share of the tasks of one `user` in the queue."""
+
+    user: str
+
+
 def quota_view(quota: Quota) -> QuotaView:
     """The quota as clients see it."""
     return QuotaView(quota.max_total_gpus, quota.max_manual_gpus, quota.max_gpus_per_task, quota.max_running)
@@ -76,6 +82,11 @@ def use_view(use: Use | None) -> UseView:
 def share_view(share: Share) -> ShareView:
     """A user's share of the queue as clients see it."""
     return ShareView(share.waiting, share.most_waiting, share.size, share.most_size)
+
+
+def user_share(user: str, share: Share) -> UserShare:
+    """Return a share with whose it is."""
+    return UserShare(share.waiting, share.most_waiting, share.size, share.most_size, user)
 
 
 def account_view(account: Account) -> AccountView:

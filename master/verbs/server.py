@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from itertools import starmap
 from typing import Annotated
 
 import msgspec
@@ -21,6 +22,7 @@ from master.loop.stalls import LoopTimes
 from master.verbs.about import About, ClosedNodes, FailingHook, on_wall
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.clock import ClockTrouble
+from master.verbs.quotas import ShareView, UserShare, share_view, user_share
 from master.verbs.settings import SettingView, outranking
 from master.views.sight import HIDDEN
 from wire.client import PROTOCOL_VERSION
@@ -40,7 +42,9 @@ class Info(About, kw_only=True):
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
     others wait for their turn, for admins and the programs around the master. `closed_nodes`: nodes that users' tasks
     never run on, for admins. `conf_outranked`: the settings that conf.json gives another value than was set since, for
-    admins and the programs around the master. `failing_hooks`: the hooks whose events wait, for admins."""
+    admins and the programs around the master. `failing_hooks`: the hooks whose events wait, for admins. `share`: of the
+    caller's tasks in the queue, null without a user. For admins and the programs around the master `filled` is the same
+    of all tasks together, and `near_shares` has the users who take four fifths or more of what they may."""
 
     protocol: int
     user: str
@@ -58,6 +62,9 @@ class Info(About, kw_only=True):
     closed_nodes: list[ClosedNodes]
     conf_outranked: list[SettingView]
     failing_hooks: list[FailingHook]
+    share: ShareView | None
+    filled: ShareView | UnsetType = UNSET
+    near_shares: list[UserShare]
 
 
 class Hello(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,6 +124,9 @@ def info(context: Context, _params: Nothing) -> Info:
         closed_nodes=_closed_nodes(context) if context.caller.role == "admin" else [],
         conf_outranked=outranking(context) if _looks_after(context) else [],
         failing_hooks=_failing_hooks(context) if _looks_after(context) else [],
+        share=None if context.caller.user is None or is_wall else share_view(core.share_of(context.caller.user)),
+        filled=share_view(core.whole_share()) if _looks_after(context) else UNSET,
+        near_shares=list(starmap(user_share, core.near_shares().items())) if _looks_after(context) else [],
     )
 
 

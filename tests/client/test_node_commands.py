@@ -130,6 +130,28 @@ def test_status_lists_what_was_set_in_place_of_another_value_in_conf_json(
     ) in capsys.readouterr().out.splitlines()
 
 
+def test_status_tells_of_shares_of_the_queue_of_which_much_is_taken(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    little = {"waiting": 4, "most_waiting": 100, "bytes": 0, "most_bytes": 1 << 30}
+    much = {**little, "waiting": 90, "bytes": 600 << 20}
+    info: dict[str, Any] = {"started_at": 0.0, "version": "1", "pid": 1, "user": "ann", "share": little}
+    info |= {"filled": {**little, "most_waiting": 200}, "near_shares": []}
+    master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
+    assert main(["status"]) == 0
+    assert "queue " not in capsys.readouterr().out
+    info |= {"share": {**little, "waiting": 50}, "filled": {**little, "waiting": 160, "most_waiting": 200}}
+    remedy = "ask ann to cancel some (`muster queue --user ann`), lower limits.user_share, or raise it "
+    remedy += "(`muster set limits.waiting_tasks N`)"
+    info["near_shares"] = [{**much, "user": "ann"}, {**much, "user": "bob\x1b[2J"}]
+    assert main(["status"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("queue")] == [
+        "queue    of yours 50 tasks wait, and 100 may",
+        "queue    of bob\\x1b[2J 90 tasks wait, and 100 may",
+        f"queue    is nearly full: 160 of 200 tasks wait (limits.waiting_tasks), 90 of ann: {remedy}",
+    ]
+
+
 def test_that_nobody_was_answered_for_long_is_told_with_the_function(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:

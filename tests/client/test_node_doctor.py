@@ -45,6 +45,50 @@ def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMast
         yield fake
 
 
+FILLED = {"waiting": 180_000, "most_waiting": 200_000, "bytes": 0, "most_bytes": 1 << 30}
+WANG = {"user": "wang\x1b", "waiting": 100_000, "most_waiting": 120_000, "bytes": 0, "most_bytes": 1 << 29}
+MANY = "180,000 of 200,000 tasks wait (limits.waiting_tasks)"
+LARGE = "large tasks hold 1.0G of 1.0G (limits.task_bytes)"
+ASK_WANG = "ask wang\\x1b to cancel some (`muster queue --user wang\\x1b`), lower limits.user_share, or raise it"
+
+
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [
+        ({"filled": {**FILLED, "waiting": 159_999}, "near_shares": [WANG]}, []),
+        (
+            {"filled": FILLED, "near_shares": []},
+            [
+                "the queue: warning: it is nearly full: 180,000 of 200,000 tasks wait (limits.waiting_tasks)",
+                "  cure: raise it (`muster set limits.waiting_tasks N`)",
+            ],
+        ),
+        (
+            {"filled": FILLED, "near_shares": [WANG]},
+            [
+                f"the queue: warning: it is nearly full: {MANY}, 100,000 of wang\\x1b",
+                f"  cure: {ASK_WANG} (`muster set limits.waiting_tasks N`)",
+            ],
+        ),
+        (
+            {"filled": {**FILLED, "waiting": 0, "bytes": 1 << 30}, "near_shares": [{**WANG, "bytes": 1 << 29}]},
+            [
+                f"the queue: warning: it is nearly full: {LARGE}, 512M of wang\\x1b",
+                f"  cure: {ASK_WANG} (`muster set limits.task_bytes N`)",
+            ],
+        ),
+    ],
+)
+def test_that_the_queue_is_nearly_full_is_told_beside_all_nodes_with_who_has_most_of_it(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], info: dict[str, Any], told: list[str]
+) -> None:
+    master.verbs.update({"node.doctor": lambda _: [WELL], "server.info": lambda _: info})
+    assert main(["node", "doctor"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == told
+    assert main(["node", "doctor", "a"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
 def test_settings_that_hold_in_place_of_other_values_in_conf_json_are_told_beside_all_nodes(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -487,6 +487,28 @@ def test_why_tasks_wait_is_asked_again_for_those_on_the_screen_when_something_ch
     asyncio.run(story())
 
 
+def test_the_share_of_the_queue_is_asked_for_and_shown_where_much_of_it_is_taken() -> None:
+    askers: list[StubAsker] = []
+
+    def asker(tell: Tell) -> StubAsker:
+        askers.append(StubAsker(tell))
+        return askers[0]
+
+    async def story() -> None:
+        async with small(asker=asker) as screen:
+            assert askers[0].asked.count("share") == 1
+            share = {"waiting": 7, "most_waiting": 9, "bytes": 0, "most_bytes": 1 << 30}
+            screen.told("answer", {"to": "share", "result": {"share": share}})
+            await screen.shows("yours 7/9")
+            screen.app._ask_share()
+            screen.app._ask_share()
+            assert askers[0].asked.count("share") == 2
+            screen.told("answer", {"to": "share", "error": NotFoundError(Message("no_task", id=2))})
+            await screen.until("it is gone", lambda: "yours" not in screen.text())
+
+    asyncio.run(story())
+
+
 def test_without_colour_the_cursor_and_the_marks_are_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 

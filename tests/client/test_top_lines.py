@@ -217,6 +217,18 @@ def test_the_headline_tells_the_cluster_and_a_lost_master_on_any_screen(lab: Sta
         assert text_of(frame.headline(lab, "x", size, 1042.0)).endswith("✗ NO MASTER for 42s, trying again")
 
 
+def test_the_headline_tells_of_the_users_share_of_the_queue_from_half_of_it_on(lab: State) -> None:
+    share: Any = {"waiting": 49, "most_waiting": 100, "bytes": 1, "most_bytes": 1 << 30}
+    for size in (80, 120):
+        plain = text_of(frame.headline(lab, "x", size, 2000.0, "ann"))
+        assert text_of(frame.headline(lab, "x", size, 2000.0, "ann", share=share)) == plain
+    much: Any = {**share, "waiting": 50_000, "most_waiting": 100_000}
+    assert "ann at x  yours 50,000/100,000  3 nodes" in text_of(frame.headline(lab, "x", 120, 2.0, "ann", share=much))
+    assert text_of(frame.headline(lab, "x", 60, 2.0, "ann", share=much)).startswith("yours 50,000/100,000  3 nodes")
+    large: Any = {**share, "bytes": 1 << 29}
+    assert "yours 512M/1.0G  3 nodes" in text_of(frame.frame(lab, "x", 120, 2000.0, share=large)[0])
+
+
 def test_a_whole_frame_ends_with_how_much_is_left_out(lab: State) -> None:
     lab.take(message("tasks", [task(number + 1) for number in range(60)]), 0.0)
     lines = [text_of(line).rstrip() for line in frame.frame(lab, "lab:63005", 100, 2000.0)]

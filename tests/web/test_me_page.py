@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
+from client.api import connect
 from tests.system.lab import Lab
 from tests.web.browser import signed_in, visit
 from tests.web.console import PASSWORD, Console
@@ -52,6 +53,28 @@ def test_a_password_is_changed_by_who_knows_the_one_before(browser: Browser, con
         seen.page.fill("input[name=new]", PASSWORD)
         seen.page.click("form:has(input[name=old]) button")
         expect(seen.page.locator(".toast")).to_be_visible()
+
+
+IN_WORDS = (("en", "3 of your tasks wait, and 4 may"), ("zh-CN", "您有 3 个任务在等待，上限为 4"))
+
+
+@pytest.mark.parametrize(("language", "words"), IN_WORDS)
+def test_the_share_of_the_queue_is_shown_once_half_of_it_is_taken(
+    lab: Lab, browser: Browser, console: Console, language: str, words: str
+) -> None:
+    with lab.client() as owner, connect(conf=str(lab.conf), token=owner.people.new_token("bea")["token"]) as bea:
+        owner.settings.set("limits.waiting_tasks", 8)
+        ids = [bea.submit(["true"], hold=True)]
+        try:
+            with signed_in(browser, console, "bea", language=language) as seen:
+                seen.go("me")
+                expect(seen.page.locator("form:has(input[name=old])")).to_be_visible()
+                expect(seen.page.locator("#share")).to_have_count(0)
+                ids += [bea.submit(["true"], hold=True) for _ in range(2)]
+                expect(seen.page.locator("#share")).to_contain_text(words, timeout=20_000)
+        finally:
+            bea.cancel(ids)
+            owner.settings.reset("limits.waiting_tasks")
 
 
 def test_language_and_theme_are_those_that_were_chosen_also_at_the_next_visit(

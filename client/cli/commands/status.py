@@ -9,6 +9,7 @@ from client.cli.screen.terminal import coloured, terminal_width
 from client.states import node_condition
 from client.text.colours import painted_state
 from client.text.nodes import conf_fault, registry_fault, told_together
+from client.text.people import FULL_PART, full_queue, share_lines
 from client.text.quantities import duration, moment
 from client.text.settings import outranking_line
 from wire.harmless import harmless
@@ -109,8 +110,21 @@ def _work(info: dict[str, Any], nodes: list[Node]) -> Iterator[tuple[str, str]]:
     yield "nodes", _counts(Counter(node_condition(node) for node in nodes))
     yield "gpus", _gpus(nodes)
     yield "tasks", _counts(info.get("tasks"))
+    yield from _queue(info)
     if info.get("warned"):
         yield "idle", _idle(info["warned"])
+
+
+def _queue(info: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield lines about shares of the queue of which much is taken. An earlier master says nothing of them."""
+    for line in share_lines(info.get("share")):
+        yield "queue", f"of yours {line}"
+    for one in info.get("near_shares") or ():
+        if one["user"] != info.get("user"):
+            for line in share_lines(one, FULL_PART):
+                yield "queue", f"of {harmless(one['user'])} {line}"
+    for text, cure in full_queue(info):
+        yield "queue", f"{text}: {cure}"
 
 
 def _certificate(tls: dict[str, Any]) -> list[str]:

@@ -68,11 +68,12 @@ def _once(context: Context) -> int:
     from client.text import cells
     from client.top import frame
 
-    me = context.client.info()["user"]  # first: a refusal has its own code here, and in the feeds its text alone
+    info = context.client.info()  # first: a refusal has its own code here, and in the feeds its text alone
     state = collect(context.client.address, context.client.token)
     if context.json:
         context.print_json(document(state))
         return 0
-    lines = frame.frame(state, str(context.client.address), terminal_width() or _WIDTH, time.time(), me)
+    address, size = str(context.client.address), terminal_width() or _WIDTH
+    lines = frame.frame(state, address, size, time.time(), info["user"], share=info.get("share"))
     sys.stdout.write("".join(cells.text_of(line).rstrip() + "\n" for line in lines))
     return 0

@@ -38,6 +38,10 @@ class Share(msgspec.Struct, frozen=True):
     most_size: int
 
 
+NEAR = 0.8
+"""From this part of what a user may have on, others are told."""
+
+
 class Shares:
     """`ended_size`: the bytes of large finished tasks that are kept at hand."""
 
@@ -168,6 +172,20 @@ class Shares:
         own = self._waiting.get(owner, 0)
         most = self._most_waiting(self._all_waiting - own)
         return Share(own, most, self._sizes.get(owner, 0), self._most_size(owner))
+
+    def whole(self) -> Share:
+        """Return what all tasks together take, and may take."""
+        limits = self._tuning.settings.limits
+        return Share(self._all_waiting, limits.waiting_tasks, self._live_size, limits.task_bytes)
+
+    def near(self) -> dict[str, Share]:
+        """Return the owners whose tasks take `NEAR` or more of what they may, by name."""
+        shares = {owner: self.of(owner) for owner in sorted(self._waiting.keys() | self._sizes.keys())}
+        return {
+            owner: share
+            for owner, share in shares.items()
+            if share.waiting >= NEAR * share.most_waiting or 0 < share.size >= NEAR * share.most_size
+        }
 
     def large_ended(self, keep: int) -> list[Task]:
         """Return the large tasks beyond the newest that come to `keep` bytes, the oldest end first."""

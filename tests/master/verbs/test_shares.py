@@ -29,6 +29,26 @@ async def two_users(folder: Path, **settings: float) -> AsyncIterator[tuple[InPr
         yield master, ann, bob
 
 
+def test_status_tells_users_their_own_share_and_admins_who_is_near_the_bound(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with two_users(tmp_path, waiting_tasks=20) as (master, ann, bob):
+            await ann.call("task.submit_batch", commands=["true"] * 7, hold=True)
+            await bob.call("task.submit_batch", commands=["true"] * 2, hold=True)
+            owner = await master.peer()
+            told = await owner.call("server.info")
+            assert told["near_shares"] == []
+            assert told["filled"] == {"waiting": 9, "most_waiting": 20, "bytes": 0, "most_bytes": 1 << 30}
+            await ann.call("task.submit", command="true", hold=True)
+            near = {"waiting": 8, "most_waiting": 9, "bytes": 0, "most_bytes": 1 << 29}
+            assert (await owner.call("server.info"))["near_shares"] == [{**near, "user": "ann"}]
+            for peer, waiting in ((ann, 8), (bob, 2)):
+                told = await peer.call("server.info")
+                assert told["share"]["waiting"] == waiting
+                assert (told["near_shares"], told.get("filled")) == ([], None)
+
+    run(story())
+
+
 NEW: tuple[tuple[str, dict[str, Any]], ...] = (
     ("task.submit", {"command": "true"}),
     ("task.submit", {"command": "true", "dry_run": True}),

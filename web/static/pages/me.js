@@ -5,7 +5,7 @@ import { asFailure } from "../core/failure.js";
 import { live } from "../core/context.js";
 import { wholeMoment } from "../core/format.js";
 import { harmless } from "../core/harmless.js";
-import { html, useState } from "../core/html.js";
+import { html, useEffect, useState } from "../core/html.js";
 import { saidOfFailure, t, useLanguage } from "../core/i18n.js";
 import { me, signOut } from "../core/session.js";
 import { useSignal } from "../core/signal.js";
@@ -17,6 +17,9 @@ import { Refusal } from "../parts/refusal.js";
 import { Said } from "../parts/said.js";
 import { complain, tell } from "../parts/toast.js";
 import { Waits } from "../parts/waits.js";
+
+/** So often the share of the queue is asked for: it depends on others' tasks. */
+const ASKED_EVERY_MS = 10_000;
 
 /** That do the same as the buttons. */
 const COMMANDS = { signOut: "muster logout", password: "muster users passwd", token: "muster tokens new" };
@@ -45,6 +48,7 @@ export function Page() {
       <${Password} />
     </div>
     <${Quotas} quotas=${who.quotas ?? []} />
+    <${Share} />
     <${Tokens} />
   </div>`;
 }
@@ -94,6 +98,27 @@ function Quotas({ quotas }) {
         )}
       </tbody>
     </table></div>
+  </section>`;
+}
+
+/** How much of the queue one's tasks take, where that is half of what they may or more; asked anew as tasks change. */
+function Share() {
+  const told = useAsked("auth.whoami");
+  useEffect(() => {
+    const timer = setInterval(told.again, ASKED_EVERY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  const share = told.answer?.share;
+  if (!share) return null;
+  const lines = [
+    share.waiting && 2 * share.waiting >= share.most_waiting ? t("me.share.waiting", { waiting: share.waiting, most: share.most_waiting }) : null,
+    share.bytes && 2 * share.bytes >= share.most_bytes ? t("me.share.bytes", { size: share.bytes, most: share.most_bytes }) : null,
+  ].filter(Boolean);
+  if (!lines.length) return null;
+  return html`<section class="card stack" id="share">
+    <h2>${t("me.share")}</h2>
+    ${lines.map((line) => html`<p key=${line}>${line}</p>`)}
+    <p class="dim">${t("me.share.do")}</p>
   </section>`;
 }
 

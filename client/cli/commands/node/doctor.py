@@ -12,6 +12,7 @@ from client.cli.screen.interrupt import LastWords
 from client.cli.screen.terminal import coloured, note
 from client.cli.several import node_each
 from client.text.colours import painted
+from client.text.people import full_queue
 from client.text.quantities import counted
 from client.text.settings import outranking_line
 from wire.harmless import harmless
@@ -51,7 +52,9 @@ def run(context: Context) -> int:
             _tell(context, node)
         _sum_up(context, examined)
         if not names:
-            _tell_of_settings(context)
+            info = context.client.info()
+            _tell_of_settings(context, info)
+            _tell_of_queue(context, info)
             _tell_of_console(context)
     return 1 if any(node["verdict"] == "fault" for node in examined) else 0
 
@@ -107,10 +110,17 @@ def _tell(context: Context, node: dict[str, Any]) -> None:
             context.say(f"  {'':7}  {'':{widest}}  cure: {harmless(one['cure'])}")
 
 
-def _tell_of_settings(context: Context) -> None:
+def _tell_of_settings(context: Context, info: dict[str, Any]) -> None:
     """The settings of which conf.json says something else than what holds. They belong to no node."""
-    for one in context.client.info().get("conf_outranked") or ():
+    for one in info.get("conf_outranked") or ():
         context.say(f"settings: {outranking_line(one)}")
+
+
+def _tell_of_queue(context: Context, info: dict[str, Any]) -> None:
+    """Report that the queue is nearly full, and who has most of it."""
+    for text, cure in full_queue(info):
+        context.say(f"the queue: {_painted('warning', 'warning')}: it {text}")
+        context.say(f"  cure: {cure}")
 
 
 def _tell_of_console(context: Context) -> None:
