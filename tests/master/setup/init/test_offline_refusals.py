@@ -9,11 +9,12 @@ import pytest
 
 from master.config.config import load_config
 from master.durable.disk import OsDisk
+from master.edited_files.ownership import user_name
 from master.setup.init.setup_folder import init
 from master.setup.people.first_admin import check_first_admin
 from master.setup.people.offline import change_people
 from tests.faults import refusing
-from wire.errors import ConflictError, LockedError, NotFoundError
+from wire.errors import ConflictError, ForbiddenError, LockedError, NotFoundError
 
 
 @pytest.fixture
@@ -50,3 +51,12 @@ def test_a_master_that_holds_the_queue_is_named_by_its_pid_if_that_is_known(conf
     finally:
         for fd in held:
             disk.close(fd)
+
+
+def test_the_queue_of_another_account_is_refused_with_whose_it_is(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config(conf)
+    config.task_info.mkdir(parents=True, exist_ok=True)
+    owner = config.task_info.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with refusing(ForbiddenError, "queue_of_another", folder=str(config.task_info), owner=user_name(owner)):
+        change_people(config, "user.add", "ann", lambda _people: None)
