@@ -93,7 +93,9 @@ def planner(trace: Trace) -> Place:
     )
     core, ids = Core(specs, lambda task, attempt: f"{task}.{attempt}"), count(1)
     for spec, one in zip(specs, trace.nodes, strict=True):
-        facts = Facts(boot_id="b", state_id="s", cpus=one.cpu, memory_mib=one.memory, protocol=PROTOCOL)
+        facts = Facts(
+            boot_id="b", state_id="s", cpus=one.cpu, memory_mib=one.memory, protocol=PROTOCOL, runs_as="another"
+        )
         core.node_state(spec.name, NodeState.ONLINE, None, facts)
     available = Availability(core.inventory, FreeNodes(core.inventory))
 

@@ -129,7 +129,7 @@ class _Cluster:
         conf = Settings(limits=Caps(waiting_tasks=1_000_000))
         self.core = Core(_specs(nodes), lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", conf)
         self.now = 10 * DAY_S
-        facts = Facts(boot_id="b", state_id="s", cpus=128, memory_mib=1 << 20, protocol=PROTOCOL)
+        facts = Facts(boot_id="b", state_id="s", cpus=128, memory_mib=1 << 20, protocol=PROTOCOL, runs_as="another")
         for name in list(self.core.inventory.nodes):
             self.core.node_state(name, NodeState.ONLINE, None, facts)
         self.running: list[Task] = []

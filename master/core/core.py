@@ -26,6 +26,7 @@ from master.core.attempts.unproven import UnprovenAttempts
 from master.core.client_events import ClientEvents
 from master.core.explanations import Explanations
 from master.core.idempotency import KeptResults
+from master.core.nodes.facts import RunsAs
 from master.core.nodes.gpus import Gpus
 from master.core.nodes.health import Health
 from master.core.nodes.idle import IdleTasks
@@ -309,8 +310,15 @@ class Core:
         """The link to a node changed, and why; a text is what somebody else said. Its tasks keep their GPUs whatever
         happens to the link."""
         self._parts.nodes.link_changed(name, state, why, facts)
+        if facts is not None:
+            self.runs_as_told(name, facts.runs_as)
         if state is not NodeState.ONLINE:
             self._parts.identities.lost_link(name)
+
+    def runs_as_told(self, name: str, runs_as: RunsAs | None) -> None:
+        """Tasks of a node run so, by what its executor says, or by what is known before that has said anything."""
+        self.own_account.told(name, runs_as)
+        self._parts.nodes.restrict(name, self.own_account.restriction(name))
 
     def node_load(self, name: str, load: list[float] | None, clock_offset: float) -> None:
         """A node's agent was heard: its load averages, and how far its clock is ahead of ours, in seconds."""

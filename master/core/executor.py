@@ -46,7 +46,8 @@ class Reports(Protocol):
     """The reports of an executor on one node, or on one account of it. `now` and `at`: seconds since the epoch."""
 
     def connecting(self, facts: Facts) -> None:
-        """The node answers, and is so; its attempts are not known yet."""
+        """The node answers, and is so; its attempts are not known yet. `facts.runs_as` is the executor's promise: as
+        long as it makes none, the core gives the node nothing of owners who must be kept apart."""
 
     def joined(self, seen: list[Seen], now: float) -> None:
         """The node has exactly these attempts. Tasks are sent to it only after `online`."""

@@ -18,7 +18,7 @@ from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Kill, NodeEffect, Pause, Rest, Resume, SeekCheckpoint, Start
 from master.core.executor import Change, CoreReports, Reports
-from master.core.nodes.inventory import Facts, NodeState
+from master.core.nodes.facts import Facts, NodeState, RunsAs
 from master.core.tasks.attempt import part_on
 from master.core.tasks.task import Task
 from wire.agent import PROTOCOL
@@ -46,7 +46,8 @@ class _Attempt(msgspec.Struct):
 
 class MemoryExecutor:
     """`runs(task)` returns the course of an attempt of this task, when it begins; `clock()` the time, in seconds since
-    the epoch; `tell` makes a change of the core. Nothing is reported before `advance` is called."""
+    the epoch; `runs_as`: the account that it says tasks get; `tell` makes a change of the core. Nothing is reported
+    before `advance` is called."""
 
     def __init__(
         self,
@@ -54,12 +55,14 @@ class MemoryExecutor:
         runs: Callable[[Task], Run],
         clock: Callable[[], float],
         *,
+        runs_as: RunsAs | None,
         tell: Callable[[Change], None] = lambda change: change(),
     ) -> None:
         self._core = core
         self._tell = tell
         self._runs = runs
         self._clock = clock
+        self._runs_as = runs_as
         self._attempts: dict[str, _Attempt] = {}
         self._begun: set[str] = set()
         self._boots: dict[str, str] = {}
@@ -72,7 +75,7 @@ class MemoryExecutor:
         if self._boots.setdefault(node, boot_id) != boot_id:
             self._boots[node] = boot_id
             self._attempts = {key: one for key, one in self._attempts.items() if one.node != node or one.exit}
-        facts = Facts(boot_id=boot_id, state_id=node, cpus=cpus, memory_mib=0, protocol=PROTOCOL)
+        facts = Facts(boot_id=boot_id, state_id=node, cpus=cpus, memory_mib=0, protocol=PROTOCOL, runs_as=self._runs_as)
         seen = [
             Seen(launch_id, attempt.started_at, exit=attempt.exit, paused=attempt.stands_since is not None)
             for launch_id, attempt in self._attempts.items()

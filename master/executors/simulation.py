@@ -43,7 +43,7 @@ class Simulation:
         self.core = Core(specs, lambda task_id, attempt: f"{task_id}.{attempt}", Settings(limits=room))
         self._runs: dict[int, Run] = {}
         self._wake_at: float | None = None
-        self.executor = MemoryExecutor(self.core, lambda task: self._runs[task.id], lambda: self.now)
+        self.executor = MemoryExecutor(self.core, lambda task: self._runs[task.id], lambda: self.now, runs_as="owners")
         for spec in specs:
             self.executor.connect(spec.name, cpus=cpus)
 

@@ -11,6 +11,7 @@ import msgspec
 from master.core.attempts.agent_messages import EncodedSample
 from master.core.executor import Reports
 from master.core.nodes.accounts import OWN
+from master.core.nodes.facts import RunsAs
 from master.core.nodes.inventory import Facts, Node
 from master.engine.engine import Engine
 from master.nodes.connection import LoopTurns
@@ -37,11 +38,12 @@ class SampleSink(Protocol):
 
 class Hooks(msgspec.Struct, frozen=True):
     """The questions and events of a link that its owner takes part in. `objection`: why an agent that says so of itself
-    is not talked to, None if it is; `on_welcome` is given what an agent says of its machine, before it gets a task;
-    `on_inventory` is called between the inventory and the node being online; `on_same` when what answers is the machine
-    of another entry, with that one's name."""
+    is not talked to, None if it is; `runs_as`: the account that tasks get, None where nobody knows; `on_welcome` is
+    given what an agent says of its machine, before it gets a task; `on_inventory` is called between the inventory and
+    the node being online; `on_same` when what answers is the machine of another entry, with that one's name."""
 
     objection: Callable[[Facts], Message | None] = lambda _facts: None
+    runs_as: Callable[[Facts], RunsAs | None] = lambda _facts: None
     on_welcome: Callable[[Facts], None] = lambda _facts: None
     on_inventory: Callable[[], None] = lambda: None
     on_same: Callable[[str], None] = lambda _other: None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import time
 
+import msgspec
+
 from master.core.attempts import agent_messages
 from master.core.attempts.exits import Seen
 from master.core.nodes.accounts import OWN
@@ -61,6 +63,7 @@ class Handshake:
         welcome = agent_messages.as_welcome(line)
         self._keeps_pace = welcome.keeps_pace
         facts = welcome.facts()
+        facts = msgspec.structs.replace(facts, runs_as=self._context.hooks.runs_as(facts))
         core, node, login = self._engine.core, self._context.node, self._context.login
         stranger, lost = core.stranger(node, facts, login), core.adoptable(node, facts, login)
         objection = self._context.hooks.objection(facts)

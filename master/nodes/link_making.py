@@ -21,6 +21,7 @@ from master.nodes.driver import CannotConnectError, Driver
 from master.nodes.link import Link
 from master.nodes.pacing import Pace
 from master.nodes.registry import NodeConfig
+from master.nodes.same_account import runs_as
 from wire import agent as wire
 from wire.errors import MusterError
 from wire.message import Message
@@ -118,6 +119,7 @@ class LinkMaker:
             self._samples,
             sampling=wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders)),
             hooks=lambda link: Hooks(
+                runs_as=partial(runs_as, is_ours=config.driver == "local"),
                 on_welcome=partial(self._check_company, config.name),
                 on_inventory=partial(self._link_up, link, config),
                 on_same=on_same,

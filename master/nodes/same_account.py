@@ -16,7 +16,7 @@ from pathlib import Path
 
 from master.callers.addresses import plain
 from master.config.conf_file import DesktopClient
-from master.core.nodes.inventory import Facts
+from master.core.nodes.facts import Facts, RunsAs
 from master.edited_files.ownership import user_name
 from master.nodes.registry import NodeConfig
 from master.tls.policy import our_names
@@ -53,6 +53,16 @@ def company_of(facts: Facts, access: DesktopClient) -> Message | None:
 def runs_as_us(facts: Facts) -> bool:
     """Do tasks of this agent run on the master's machine as the master's account, or as root?"""
     return _owns_us(facts.uid) and is_this_machine(facts)
+
+
+def runs_as(facts: Facts, *, is_ours: bool = False) -> RunsAs:
+    """Return the account that an agent gives to tasks; `is_ours`: the master starts it itself. One that is root on
+    another machine and can become nobody else is sent no task that would run as root (`account_on`)."""
+    if facts.can_run_as:
+        return "owners"
+    if is_ours or runs_as_us(facts):
+        return "us"
+    return "owners" if facts.uid in (0, None) else "another"
 
 
 def is_this_machine(facts: Facts) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
 
+import msgspec
 import pytest
 
 from master.core.core import Core
@@ -41,6 +42,9 @@ END = time.time() + 3600.0
 OURS = user_name(os.geteuid())
 
 
+HERE = msgspec.structs.replace(FACTS, runs_as="us")
+
+
 class Up:
     """The link to the node."""
 
@@ -64,7 +68,7 @@ class Start:
     def node_up(self) -> None:
         """The local node gets a link, and its agent says who it is."""
         self._watcher.link_made(Up(), NODE)  # type: ignore[arg-type]
-        self.engine.event(lambda: self.core.node_state("a", NodeState.ONLINE, None, FACTS))
+        self.engine.event(lambda: self.core.node_state("a", NodeState.ONLINE, None, HERE))
         self._watcher.link_up(Up(), NODE)  # type: ignore[arg-type]
 
     @property
@@ -305,7 +309,7 @@ def fenced(here: People, *, is_online: bool = True) -> Core:
     core, watcher = here.master.core, OwnAccount(here.master.engine, "desktop")
     watcher.link_made(Up(), NODE)  # type: ignore[arg-type]
     if is_online:
-        here.master.engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, FACTS))
+        here.master.engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, HERE))
         watcher.link_up(Up(), NODE)  # type: ignore[arg-type]
     return core
 

@@ -45,7 +45,8 @@ async def own_node(here: People) -> AsyncIterator[tuple[Peer, Peer]]:
     link: Any = SimpleNamespace(node="a")
     watcher = OwnAccount(engine, "desktop")
     watcher.link_made(link, OURS)
-    engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, FACTS))
+    here_as_us = msgspec.structs.replace(FACTS, runs_as="us")
+    engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, here_as_us))
     watcher.link_up(link, OURS)
     yield full, await token_of(here, "amy", "read", "submit")
 

@@ -66,7 +66,9 @@ from wire.message import Message, revived
 DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
 DEADLINE_S = 2 * PATIENCE_S
-FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000, protocol=wire.PROTOCOL, uid=65534)
+FACTS = Facts(
+    boot_id="boot", state_id="state", cpus=4, memory_mib=1000, protocol=wire.PROTOCOL, uid=65534, runs_as="another"
+)
 LIMITS = Caps(frame_bytes=4 << 20, outbox_bytes=64 << 10, handshake_s=PATIENCE_S)
 
 DESCRIPTORS = 4096

@@ -43,6 +43,10 @@ NODES: dict[str, str] = {
         "{owner} has no SSH account for tasks there: an admin names one in `accounts` of the node's entry in the "
         "registry, or of conf.json"
     ),
+    "account_not_said": (
+        "its executor has not said as which account it runs tasks, so it takes only tasks of the account that runs the "
+        "master: name another node, or ask an admin for an executor that says it"
+    ),
     "no_account_of_yours": (
         "{node} runs commands over an SSH account of each user, and you have none there: an admin names one in "
         "`accounts` of its entry in the registry, or of conf.json"

@@ -46,37 +46,44 @@ class Gate(msgspec.Struct, frozen=True):
 
 class Accounts:
     """`logins`: the account of each owner who has one; None: all tasks are the node's own agent's. `run_as`: whose
-    tasks are to be kept apart at all. `agents`: those that are wanted, by account. `cordons`: why nothing new is
-    started over an account, by account and kind; they outlast its agent."""
+    tasks are to be kept apart at all. `is_untold`: the executor has not said which account tasks get, so nobody who is
+    to be kept apart has one there. `agents`: those that are wanted, by account. `cordons`: why nothing new is started
+    over an account, by account and kind; they outlast its agent."""
 
     def __init__(self, run_as: RunAs = as_the_agent) -> None:
         self.logins: Mapping[str, str] | None = None
         self.run_as = run_as
+        self.is_untold = False
         self.agents: dict[str, AccountAgent] = {}
         self.cordons: dict[str, dict[str, Message]] = {}
 
     @property
     def are_used(self) -> bool:
-        """Do tasks here run over the accounts of their owners?"""
-        return self.logins is not None
+        """Is it a matter of accounts whose tasks can run here?"""
+        return self.logins is not None or self.is_untold
 
     def of(self, owner: str) -> str | None:
         """Return the account over which the tasks of this owner run, OWN where that is the node's own; None if they
         have none."""
-        return self.of_account(None if self.logins is None else self.run_as(owner))
+        return self.of_account(self.run_as(owner) if self.are_used else None)
 
     def of_account(self, name: str | None) -> str | None:
         """Likewise of who is to be kept apart as this; None: nobody is."""
-        return OWN if self.logins is None or name is None else self.logins.get(name)
+        if name is None:
+            return OWN
+        if self.is_untold:
+            return None
+        return OWN if self.logins is None else self.logins.get(name)
 
     def gate(self, boot_id: str) -> Gate | None:
         """Return whose tasks may be started here now, as far as accounts go; None where there are no accounts.
         `boot_id`: of the run of the machine in which the node's own agent is."""
-        if self.logins is None:
+        if not self.are_used:
             return None
         known = self.agents.keys() | self.cordons.keys()
         closed = frozenset(login for login in known if self._why_closed(login, boot_id) is not None)
-        return Gate(frozenset(self.logins.items()), closed, self.run_as)
+        logins = {} if self.logins is None or self.is_untold else self.logins
+        return Gate(frozenset(logins.items()), closed, self.run_as)
 
     def why_not(self, owner: str, boot_id: str) -> Message | None:
         """Why nothing can be started over this owner's account now; None if it can, or nobody knows before it is tried.

@@ -190,7 +190,7 @@ class Node:
         has no account there has nothing to run as."""
         login = self.accounts.of(owner)
         if login is None:
-            return Message("no_account_there", owner=owner)
+            return Message("account_not_said") if self.accounts.is_untold else Message("no_account_there", owner=owner)
         if login != OWN:
             return None
         if owner == self.root_owner and not by_admin:

@@ -136,6 +136,7 @@ class Nodes:
         if node is not None and ((node.state, node.reason) != (state, reason) or facts is not None):
             node.state, node.reason, node.link_says = state, reason, why
             node.facts = facts or node.facts
+            node.accounts.is_untold = node.facts is not None and node.facts.runs_as is None
             self.inventory.note_root(node)
             self._pending.node_for_plan(name)
 

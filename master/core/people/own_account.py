@@ -2,7 +2,8 @@
 
 Pure. A task with the account of the master can command the queue. While the queue is one person's nothing is wrong with
 that. Once a second user existed, such nodes run admins' tasks only, whatever became of the users: the fact is a piece
-of the state of its own, and nothing but `open` takes it back, for one node. Which nodes these are the watcher knows.
+of the state of its own, and nothing but `open` takes it back, for one node. Which nodes these are the executors say:
+one that has said nothing may run tasks as the master.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from master.core.nodes.facts import RunsAs
+from master.core.nodes.node import Restriction
 from master.core.outcome import Pending
 from master.core.people.people import People, User
 from wire.errors import ConflictError
@@ -29,13 +32,14 @@ class Fence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OwnAccountNodes:
-    """`nodes`: the names of the nodes whose tasks have the master's account, as the watcher knows them. `exempt`: the
+    """`nodes`: the names of the nodes whose tasks have the master's account (`account`), or may have it. `exempt`: the
     names of users who do not count as a second one, the master's account and the desktop client's; `desktop`: the
     latter."""
 
     def __init__(self, people: People, pending: Pending) -> None:
         self.fence = Fence()
         self.nodes: set[str] = set()
+        self.account = ""
         self.exempt: frozenset[str] = frozenset()
         self.desktop = ""
         self._people = people
@@ -45,6 +49,19 @@ class OwnAccountNodes:
         """Take over what was written down."""
         if raw := pieces.get(PIECE):
             self.fence = msgspec.json.decode(raw, type=Fence)
+
+    def told(self, node: str, runs_as: RunsAs | None) -> None:
+        """Tasks on this node run so; None: its executor has not said it."""
+        if runs_as in ("us", None):
+            self.nodes.add(node)
+        else:
+            self.nodes.discard(node)
+
+    def restriction(self, node: str) -> Restriction | None:
+        """Return whose tasks this node takes; None: everybody's."""
+        if not self.is_closed(node):
+            return None
+        return Restriction(self.admins() | {self.account}, Message("own_account_node", account=self.account))
 
     def is_closed(self, node: str) -> bool:
         """Does this node run admins' tasks only?"""

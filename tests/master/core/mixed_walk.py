@@ -114,6 +114,7 @@ def facts(node: str, boot: int = 1, folder: int = 1) -> Facts:
         tmp_disk_mib=DISK_MIB,
         hostname=node,
         protocol=PROTOCOL,
+        runs_as="another",
     )
 
 

@@ -18,8 +18,16 @@ from master.core.nodes.nodes import NONE_OWNED
 from master.core.tasks.task import Task
 from wire.agent import PROTOCOL
 
-BOOT = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, tmp_disk_mib=5000, protocol=PROTOCOL)
-REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000, protocol=PROTOCOL)
+BOOT = Facts(
+    boot_id="boot-1",
+    state_id="state-1",
+    cpus=4,
+    memory_mib=1000,
+    tmp_disk_mib=5000,
+    protocol=PROTOCOL,
+    runs_as="owners",
+)
+REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000, protocol=PROTOCOL, runs_as="owners")
 EIGHT = NodeSpec(name="a", gpu_models=("GPU",) * 8)
 
 LOGS = "/logs"

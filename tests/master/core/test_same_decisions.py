@@ -144,7 +144,14 @@ class Crowd:
             uid = 0 if at in roots else 1000
             disk = 30_000 + 10_000 * at if at else None
             facts = Facts(
-                boot_id="b", state_id="s", cpus=8, memory_mib=16_000, tmp_disk_mib=disk, protocol=PROTOCOL, uid=uid
+                boot_id="b",
+                state_id="s",
+                cpus=8,
+                memory_mib=16_000,
+                tmp_disk_mib=disk,
+                protocol=PROTOCOL,
+                uid=uid,
+                runs_as="another",
             )
             self.core.node_state(name, NodeState.ONLINE, None, facts)
 

@@ -16,7 +16,7 @@ class Lab:
         self.now = 1000.0
         self.run = run
         self.core = Core((NodeSpec(name="a", gpu_models=("GPU",) * 2),), "{}.{}".format)
-        self.executor = MemoryExecutor(self.core, lambda _task: self.run, lambda: self.now)
+        self.executor = MemoryExecutor(self.core, lambda _task: self.run, lambda: self.now, runs_as="owners")
         self.executor.connect("a")
 
     def submit(self, gpus: int = 1) -> Task:

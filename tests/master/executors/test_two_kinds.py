@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from master.core.nodes.facts import RunsAs
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.core.tasks.task import TaskState
+from master.edited_files.ownership import user_name
 from master.executors.agents import Agents
 from master.executors.memory import MemoryExecutor, Run
+from master.nodes.agent_context import Hooks
+from master.watchers.own_account import OwnAccount
+from tests.master.core.small_core import submit
 from tests.master.in_process import SETTINGS, run
 from tests.master.nodes.played_agent import Conversation, Linked
 from tests.master.nodes.played_fleet import no_way_back
 from tests.waiting import settled
 
+OURS = user_name(os.geteuid())
+
 
 class TwoKinds(Linked):
-    """Node `a` has an agent, node `m` is in memory; each has one GPU. Tasks in memory take ten seconds."""
+    """Node `a` has an agent, node `m` is in memory; each has one GPU. Tasks in memory take ten seconds. `runs_as`: what
+    that executor says."""
 
     now = 1000.0
+    runs_as: RunsAs | None = "owners"
 
     async def begin(self) -> Conversation:
         core, engine = self.master.core, self.master.engine
@@ -33,13 +45,17 @@ class TwoKinds(Linked):
             raise AssertionError("nobody looks for a checkpoint")
 
         agents = Agents(engine, lambda: SETTINGS, send, no_way_back, ask=ask)
-        self.memory = MemoryExecutor(core, lambda _task: Run(10.0), lambda: self.now, tell=engine.event)
+        self.memory = self.memory_executor()
         engine.executor_of = lambda node: self.memory if node == "m" else agents
         self.memory.connect("m")
         agent = await self.session()
         await agent.shake_hands()
         await settled(lambda: all(node.state is NodeState.ONLINE for node in core.inventory.nodes.values()))
         return agent
+
+    def memory_executor(self) -> MemoryExecutor:
+        core, tell = self.master.core, self.master.engine.event
+        return MemoryExecutor(core, lambda _task: Run(10.0), lambda: self.now, runs_as=self.runs_as, tell=tell)
 
     async def submit(self, count: int) -> list[int]:
         peer = await self.master.peer()
@@ -101,5 +117,50 @@ def test_a_node_in_memory_that_is_gone_leaves_the_one_with_an_agent_as_it_is(tmp
             assert (here.on("a"), here.state(second)) == (first, TaskState.WAITING)
             here.memory.connect("m")
             await settled(lambda: here.state(second) is TaskState.STARTING)
+
+    run(story())
+
+
+def test_an_executor_that_says_nothing_gets_nothing_of_owners_who_are_kept_apart(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with TwoKinds(tmp_path, Hooks(runs_as=lambda _facts: "another")) as here:
+            here.runs_as = None
+            core = here.master.core
+            core.keep_apart(lambda owner: None if owner == "chief" else owner)
+            await here.begin()
+            hers, his, chiefs = (
+                here.master.engine.event(lambda owner=owner: submit(core, owner=owner, gpus=1, node="m"))  # type: ignore[misc]
+                for owner in ("li", "wang", "chief")
+            )
+            elsewhere = here.master.engine.event(lambda: submit(core, owner="li", gpus=1))
+            await settled(lambda: here.on("a") == elsewhere.id and here.on("m") == chiefs.id)
+            peer = await here.master.peer()
+            for task in (hers, his):
+                assert task.state is TaskState.WAITING
+                why = await peer.call("task.why", id=task.id)
+                assert "account_not_said" in str(why)
+            here.runs_as = "owners"
+            here.memory.disconnect("m")
+            here.memory = here.memory_executor()
+            here.memory.connect("m", boot_id="another")
+            await settled(lambda: here.on("m") == hers.id, "it has said so")
+
+    run(story())
+
+
+@pytest.mark.parametrize(("runs_as", "owners"), [("us", {"ann", OURS}), (None, {"ann", OURS}), ("owners", None)])
+def test_the_fence_around_the_masters_account_listens_to_every_executor(
+    tmp_path: Path, runs_as: RunsAs | None, owners: set[str] | None
+) -> None:
+    async def story() -> None:
+        async with TwoKinds(tmp_path) as here:
+            here.runs_as = runs_as
+            core, engine = here.master.core, here.master.engine
+            OwnAccount(engine, "desktop")
+            engine.client_change(lambda: core.people.add("ann", role="admin"))
+            engine.client_change(lambda: core.people.add("bob"))
+            await here.begin()
+            restriction = core.node("m").restriction
+            assert (None if restriction is None else set(restriction.owners)) == owners
 
     run(story())

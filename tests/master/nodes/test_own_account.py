@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from master.core.nodes.inventory import Facts, NodeState
@@ -34,7 +35,9 @@ def told(facts: Facts, config: NodeConfig, folder: Path, *users: tuple[str, str]
             core = master.core
             watcher, link = OwnAccount(master.engine, "desktop"), Up()
             watcher.link_made(link, config)  # type: ignore[arg-type]
-            master.engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, facts))
+            runs_as = same_account.runs_as(facts, is_ours=config.driver == "local")
+            said = msgspec.structs.replace(facts, runs_as=runs_as)
+            master.engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, said))
             watcher.link_up(link, config)  # type: ignore[arg-type]
             for name, role in users:
                 added: Any = {"role": role}

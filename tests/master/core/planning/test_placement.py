@@ -23,7 +23,9 @@ def lab(*names: str) -> Core:
     ]
     core = core_with(*specs, online=False)
     for name in names:
-        facts = Facts(boot_id="b", state_id="s", cpus=NODES[name][1], memory_mib=100_000, protocol=PROTOCOL)
+        facts = Facts(
+            boot_id="b", state_id="s", cpus=NODES[name][1], memory_mib=100_000, protocol=PROTOCOL, runs_as="another"
+        )
         core.node_state(name, NodeState.ONLINE, None, facts)
     return core
 

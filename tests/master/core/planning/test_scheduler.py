@@ -47,7 +47,7 @@ def inventory_of(specs: tuple[NodeSpec, ...]) -> Inventory:
     inventory = Inventory(specs)
     for node in inventory.nodes.values():
         node.state = NodeState.ONLINE
-        node.facts = Facts(boot_id="b", state_id="s", cpus=4, memory_mib=1)
+        node.facts = Facts(boot_id="b", state_id="s", cpus=4, memory_mib=1, runs_as="another")
     return inventory
 
 

@@ -88,6 +88,7 @@ export const WORDS = {
   folder_closed: "此节点上不能进入共享文件夹 {folder}：请在那里挂载（`mount {folder:quoted}`）",
   gpu_other_model: "GPU {gpus:, } 是 {real!r}，而登记的是 {model!r}",
   gpus_differ: "{faults:; }",
+  account_not_said: "其执行器没有说明以哪个账户运行任务，因此该节点只接受运行主控的账户的任务：请指定其他节点，或请管理员换用会说明这一点的执行器",
   no_account_there: "{owner} 在那里没有可供其任务运行的 SSH 账户：由管理员在登记表该节点的条目或 conf.json 的 `accounts` 中写明",
   no_account_of_yours: "{node} 以各人自己的 SSH 账户运行命令，而您在那里没有账户：由管理员在登记表该节点的条目或 conf.json 的 `accounts` 中写明",
   account_away: "账户 {account} 的代理不在：{why}",
