@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +66,7 @@ from master.watchers.own_folders import OwnFolders
 from master.watchers.owners_nodes import OwnersNodes
 from master.watchers.ways_back import WaysBack
 from wire.lab import Lab
+from wire.message import Message
 from wire.version import VERSION
 
 if TYPE_CHECKING:
@@ -303,8 +304,8 @@ class Master:
         finally:
             await self._hooks.close()
 
-    def _failing_hooks(self) -> Mapping[str, float]:
-        return {} if self._hooks is None else self._hooks.failing()
+    def _failing_hooks(self) -> list[Message]:
+        return [] if self._hooks is None else self._hooks.failing()
 
     def _turns(self) -> int:
         return 0 if self._stalls is None else self._stalls.turns

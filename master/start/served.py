@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 class Served(msgspec.Struct, frozen=True, dict=True):
     """`started_at`: seconds since the epoch; `stop` ends the master soon, and tasks run on; `stalls`: the measurements
-    of the loop, None if nobody measures; `failing_hooks`: since when which hooks fail."""
+    of the loop, None if nobody measures; `failing_hooks`: what is wrong with hooks."""
 
     followed: FollowedFiles
     engine: Engine
@@ -57,7 +57,7 @@ class Served(msgspec.Struct, frozen=True, dict=True):
     started_at: float
     stop: Callable[[], None]
     stalls: StallWatch | None
-    failing_hooks: Callable[[], Mapping[str, float]]
+    failing_hooks: Callable[[], list[Message]]
 
     @property
     def config(self) -> Config:

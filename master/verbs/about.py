@@ -64,15 +64,14 @@ class ClosedNodes(MessageView, frozen=True, gc=False):
 
 
 class FailingHook(MessageView, frozen=True, gc=False):
-    """A command of `hooks` in conf.json that has failed since a while, so that its events wait: `text` is the sentence
-    of `key` and `args` (docs/wire.md, Messages)."""
+    """A command of `hooks` in conf.json that has failed since a while, so that its events wait, or that refuses them
+    for good: `text` is the sentence of `key` and `args` (docs/wire.md, Messages)."""
 
     text: str
 
     @classmethod
-    def of(cls, hook: str, since: float) -> FailingHook:
+    def of(cls, why: Message) -> FailingHook:
         """The same for clients."""
-        why = Message("hook_fails", hook=hook, since=since)
         return cls(why.key, why.plain_args(), sentence(why))
 
 

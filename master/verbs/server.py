@@ -42,9 +42,10 @@ class Info(About, kw_only=True):
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
     others wait for their turn, for admins and the programs around the master. `closed_nodes`: nodes that users' tasks
     never run on, for admins. `conf_outranked`: the settings that conf.json gives another value than was set since, for
-    admins and the programs around the master. `failing_hooks`: the hooks whose events wait, for admins. `share`: of the
-    caller's tasks in the queue, null without a user. For admins and the programs around the master `filled` is the same
-    of all tasks together, and `near_shares` has the users who take four fifths or more of what they may."""
+    admins and the programs around the master. `failing_hooks`: the hooks whose events wait or are refused, for admins.
+    `share`: of the caller's tasks in the queue, null without a user. For admins and the programs around the master
+    `filled` is the same of all tasks together, and `near_shares` has the users who take four fifths or more of what
+    they may."""
 
     protocol: int
     user: str
@@ -131,7 +132,7 @@ def info(context: Context, _params: Nothing) -> Info:
 
 
 def _failing_hooks(context: Context) -> list[FailingHook]:
-    return [FailingHook.of(hook, since) for hook, since in context.master.failing_hooks().items()]
+    return [FailingHook.of(why) for why in context.master.failing_hooks()]
 
 
 def _closed_nodes(context: Context) -> list[ClosedNodes]:

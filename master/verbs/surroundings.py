@@ -23,6 +23,7 @@ from master.tls.policy import Tls
 from master.verbs.about import About
 from wire.agent import Probed
 from wire.lab import Lab
+from wire.message import Message
 
 if TYPE_CHECKING:  # a start waits for neither
     from master.files.log_reader import LogReader
@@ -207,8 +208,8 @@ class Surroundings(Protocol):
     def loop_times(self) -> LoopTimes | None:
         """How long the turns of its loop take, where that is measured."""
 
-    def failing_hooks(self) -> Mapping[str, float]:
-        """Since when the commands of hooks fail that wait for their events, in seconds since the epoch."""
+    def failing_hooks(self) -> list[Message]:
+        """Return what is wrong with the commands of hooks that do not hear of their events."""
 
     def stop(self) -> None:
         """End the master; tasks run on."""

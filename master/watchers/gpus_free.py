@@ -20,6 +20,7 @@ from master.durable.outbox import Gap, Reader
 from master.engine.engine import Engine
 from master.watchers.free_gpus import FreeGpus, free_and_taken
 from master.watchers.hook_command import HookCommand
+from master.watchers.refusals import RefusedForGoodError
 
 log = logging.getLogger("muster.hooks")
 
@@ -119,7 +120,8 @@ class GpusFree:
                 gpus = [{"node": name, "gpus": fallen} for name, fallen in told.items()]
                 said = {"event": "gpus_free", "at": time.time(), "gpus": gpus, "free": self._gpus.count}
                 reached = None if self._owed else self._reader.reached
-                await self._command.run(json.dumps(said, ensure_ascii=False).encode() + b"\n")
+                with suppress(RefusedForGoodError):  # no failure is tried again here
+                    await self._command.run(json.dumps(said, ensure_ascii=False).encode() + b"\n")
                 if reached is not None:
                     self._reader.finish(reached)
 

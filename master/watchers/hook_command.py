@@ -14,11 +14,14 @@ from asyncio.subprocess import DEVNULL
 from collections.abc import Sequence
 
 from master.loop import own_session
+from master.watchers.refusals import RefusedForGoodError
 
 log = logging.getLogger("muster.hooks")
 
 LONGEST_S = 10.0
 ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+REFUSED = os.EX_DATAERR
+"""A command that ends with this does not want to hear of the same again."""
 _KEPT_BYTES = 2000
 _PIECE = 1 << 16
 _TRAMPOLINE = ("/bin/sh", "-c", 'exec "$@"', "sh")
@@ -37,24 +40,26 @@ class HookCommand:
 
     async def run(self, said: bytes) -> bool:
         """Run it once with this on its stdin; return whether it ended with 0. A failure is told in the log, once for as
-        long as it stays the same."""
-        fault, went_well = await self._came_to(said)
+        long as it stays the same. Raises RefusedForGoodError if it ended with `REFUSED`."""
+        fault, code = await self._came_to(said)
         if fault is not None and fault != self._fault:
             log.warning("%s (%s): %s", self._key, self._words[0], fault)
         self._fault = fault
-        return went_well
+        if code == REFUSED:
+            raise RefusedForGoodError(fault)
+        return code == 0
 
-    async def _came_to(self, said: bytes) -> tuple[str | None, bool]:
+    async def _came_to(self, said: bytes) -> tuple[str | None, int | None]:
         ear = Ear()
         try:
             return await self._heard(ear, said)
         except OSError as error:
-            return f"it could not be started: {error.strerror}", False
+            return f"it could not be started: {error.strerror}", None
         finally:
             await ear.close()
 
-    async def _heard(self, ear: Ear, said: bytes) -> tuple[str | None, bool]:
-        """Return what to tell in the log, and whether the command ended with 0. Raises OSError."""
+    async def _heard(self, ear: Ear, said: bytes) -> tuple[str | None, int | None]:
+        """Return what to tell in the log, and what the command ended with, None if it was ended. Raises OSError."""
         with tempfile.TemporaryFile() as words:  # a pipe would have to be fed, and closed whatever becomes of it
             words.write(said)
             words.seek(0)
@@ -74,13 +79,13 @@ class HookCommand:
         except TimeoutError:
             took, ended = f"took longer than {self._longest_s:g} s", process.returncode
             if ended is None:
-                return f"it was ended, for it {took}", False
-            return f"it ended with {ended}; what it left behind was ended, for that {took}", ended == 0
+                return f"it was ended, for it {took}", None
+            return f"it ended with {ended}; what it left behind was ended, for that {took}", ended
         finally:
             if process.returncode is None or not ear.is_over:  # somebody in its session has its stderr still
                 await own_session.end(process)
         first = heard.decode("utf-8", "replace").strip().partition("\n")[0]
-        return (None, True) if code == 0 else (f"it ended with {code}{': ' if first else ''}{first}", False)
+        return (None, 0) if code == 0 else (f"it ended with {code}{': ' if first else ''}{first}", code)
 
 
 class Ear:

@@ -9,6 +9,7 @@ from master.watchers.deliveries import Deliveries
 from master.watchers.gpus_free import GpusFree
 from master.watchers.hook_command import HookCommand
 from master.watchers.task_hooks import WANTED, TaskHook
+from wire.message import Message
 
 
 class Hooks:
@@ -17,10 +18,10 @@ class Hooks:
     def __init__(self, engine: Engine, commands: Mapping[str, tuple[str, ...]]) -> None:
         self._served = {event: _served(engine, event, words) for event, words in commands.items()}
 
-    def failing(self) -> dict[str, float]:
-        """Since when the commands fail that do not hear of their events, by their names in conf.json."""
-        retried = {name(event): one for event, one in self._served.items() if isinstance(one, Deliveries)}
-        return {key: one.failing_since for key, one in retried.items() if one.failing_since is not None}
+    def failing(self) -> list[Message]:
+        """Return what is wrong with the commands that do not hear of their events, by their names in conf.json."""
+        retried = [(name(event), one) for event, one in self._served.items() if isinstance(one, Deliveries)]
+        return [trouble for key, one in retried for trouble in one.troubles(key)]
 
     async def close(self) -> None:
         """End them, and the commands that run."""

@@ -212,9 +212,9 @@ class Place:
         """What a test says of it."""
         return self.measured
 
-    def failing_hooks(self) -> dict[str, float]:
+    def failing_hooks(self) -> list[Message]:
         """None."""
-        return {}
+        return []
 
     def stop(self) -> None:
         """Remember that somebody asked."""

@@ -22,6 +22,12 @@ cd {folder} || exit
 [ -e broken ] && exit 1
 exec cat >> heard
 """
+REFUSE = """#!/bin/sh
+cd {folder} || exit
+cat > event
+grep -q '"nobody"' event && {{ echo >> refused; exit 65; }}
+cat event >> heard
+"""
 ENDED = {"succeeded", "failed", "cancelled", "timed_out", "lost"}
 
 AT_A_CUT = [name for name in COMPACTION if name != "compaction.archived"]
@@ -90,6 +96,22 @@ def test_what_a_broken_command_could_not_hear_it_hears_later_also_from_the_next_
     lab.start()
     until("both are told", lambda: [event["task"]["id"] for event in heard(lab)][-2:] == [first, second])
     until("it fails no more", lambda: "hooks.task_ended" not in lab.muster("status").stdout)
+
+
+def test_what_a_command_refuses_for_good_comes_no_more_and_the_next_is_heard(lab: Lab) -> None:
+    hooked(lab, "task_ended")
+    (lab.folder / "hear").write_text(REFUSE.format(folder=lab.folder), encoding="utf-8")
+    lab.start()
+    with lab.client() as client:
+        refused = client.submit("true", name="nobody", gpus=0)
+        client.wait([refused], 60)
+        until("it is told", lambda: "was refused for good" in lab.server_log())
+        assert "hooks    hooks.task_ended refuses for good what it is given, since " in lab.muster("status").stdout
+        well = client.submit("true", gpus=0)
+        client.wait([well], 60)
+    until("the next one is heard", lambda: [event["task"]["id"] for event in heard(lab)] == [well])
+    until("it refuses no more", lambda: "hooks.task_ended" not in lab.muster("status").stdout)
+    assert (lab.folder / "refused").read_text(encoding="utf-8").count("\n") == 1
 
 
 @pytest.mark.timeout(300)

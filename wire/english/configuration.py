@@ -8,6 +8,10 @@ CONFIGURATION: dict[str, str] = {
         "{hook} has failed since {since:moment}: its events wait, and the oldest are lost to it if there are too many. "
         "The master's log tells why (`muster logs --server`)"
     ),
+    "hook_refuses": (
+        "{hook} refuses for good what it is given, since {since:moment}: {count} {count:event is|events are} lost to "
+        "it. The master's log tells why (`muster logs --server`)"
+    ),
     # Any file.
     "file_missing": "there is no such file; {cure}",
     "file_unreadable": "cannot be read: {detail}",

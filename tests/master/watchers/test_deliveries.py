@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -12,18 +12,21 @@ from master.core.tasks.transitions import State
 from master.durable.outbox import Event, Reader
 from master.engine.engine import Observer
 from master.watchers.deliveries import GATHER_S, RETRY_S, Deliveries
+from master.watchers.refusals import RefusedForGoodError
+from tests.faults import says
 from tests.leaps import Leap
 from tests.master.durable.simulated_disk import SimulatedDisk
-from tests.master.durable.small_outbox import Lab, again, ids, is_end
+from tests.master.durable.small_outbox import NAME, Lab, again, ids, is_end
 from tests.master.in_process import run
 from tests.waiting import settled
 
 
 class Listener:
-    """A consumer that fails as often as it is told, and keeps what it was given."""
+    """A consumer that fails as often as it is told, refuses `refuses` for good, and keeps what it was given."""
 
-    def __init__(self, *failures: bool | Exception) -> None:
+    def __init__(self, *failures: bool | Exception, refuses: Collection[int] = ()) -> None:
         self.failures = list(failures)
+        self.refuses = refuses
         self.given: list[list[int]] = []
 
     def wants(self, before: State, after: State) -> bool:
@@ -34,6 +37,8 @@ class Listener:
         failure = self.failures.pop(0) if self.failures else False
         if isinstance(failure, Exception):
             raise failure
+        if any(one in self.refuses for one in self.given[-1]):
+            raise RefusedForGoodError("550 no such user")
         return not failure
 
 
@@ -105,6 +110,31 @@ def test_after_a_failure_the_same_events_come_again_one_by_one_first(leap: Leap,
         await desk.deliveries.close()
 
     run(story())
+
+
+def test_what_is_refused_for_good_is_found_out_passed_over_and_told_once(
+    leap: Leap, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab = Lab(SimulatedDisk())
+    lab.end(1, 2, 3, 4)
+
+    async def story() -> None:
+        desk = Desk(lab, Listener(refuses=(2, 4)), leap)
+        await desk.given([1, 2, 3, 4], [1], [2, 3], [2], [3, 4], [3], [4])
+        await settled(lambda: finished(lab.reader) == lab.store.journal.seq)
+        [told] = desk.deliveries.troubles(NAME)
+        assert says(told, "hook_refuses", hook=NAME, count=1)
+        lab.end(5)
+        desk.committed()
+        await desk.given([1, 2, 3, 4], [1], [2, 3], [2], [3, 4], [3], [4], [5])
+        await settled(lambda: not desk.deliveries.troubles(NAME))
+        await desk.deliveries.close()
+
+    run(story())
+    assert [record.getMessage().partition(" was ")[2] for record in caplog.records] == [
+        "refused for good and is not delivered again: 550 no such user"
+    ] * 2
+    assert again(lab.cut()).hear() == []
 
 
 def test_a_delivery_that_is_cut_short_comes_again(leap: Leap) -> None:

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from master.loop import own_session
-from master.watchers.hook_command import LONGEST_S, HookCommand
+from master.watchers.hook_command import LONGEST_S, REFUSED, HookCommand
+from master.watchers.refusals import RefusedForGoodError
 from tests.leaps import Leap
 from tests.master.in_process import run
 from tests.waiting import settled, until
@@ -75,6 +76,13 @@ def test_what_goes_wrong_is_told_once_and_again_after_it_went_well(
 
     run(story())
     assert faults(caplog) == [f"hooks.gpus_free ({path}): it ended with 3: no channel"] * 2
+
+
+def test_one_that_refuses_for_good_is_told_apart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = script(tmp_path, f"echo 550 no such user >&2; exit {REFUSED}")
+    with pytest.raises(RefusedForGoodError, match="it ended with 65: 550 no such user"):
+        run(HookCommand("hooks.task_ended", [path]).run(SAID))
+    assert faults(caplog) == [f"hooks.task_ended ({path}): it ended with 65: 550 no such user"]
 
 
 def test_one_that_is_not_there_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@
 export const WORDS = {
   in_file: "{path}：{fault}",
   hook_fails: "{hook} 自 {since:moment} 起失败：事件在等待；积压过多时，最早的会丢失。原因见主控日志（`muster logs --server`）",
+  hook_refuses: "{hook} 自 {since:moment} 起彻底拒绝每个事件：{count} 个事件不再送达。原因见主控日志（`muster logs --server`）",
   file_missing: "没有这个文件；{cure}",
   file_unreadable: "无法读取：{detail}",
   not_utf8: "不是 UTF-8：请存为 UTF-8；Windows 写的中文文件可用 `iconv -f GB18030 -t UTF-8` 转换",
