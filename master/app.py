@@ -11,8 +11,6 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +57,7 @@ from master.start.listening import listen, open_files_left, raise_descriptor_lim
 from master.start.served import Served
 from master.tls.policy import Tls, listens_outside
 from master.tls.watch import CertificateWatch
+from master.watchers.consumers import Consumers
 from master.watchers.folder_watcher import FolderWatcher
 from master.watchers.idle_watcher import IdleWatcher
 from master.watchers.own_account import OwnAccount
@@ -66,12 +65,10 @@ from master.watchers.own_folders import OwnFolders
 from master.watchers.owners_nodes import OwnersNodes
 from master.watchers.ways_back import WaysBack
 from wire.lab import Lab
-from wire.message import Message
 from wire.version import VERSION
 
 if TYPE_CHECKING:
     from master.people.directory import Directory
-    from master.watchers.hooks import Hooks
 
 log = logging.getLogger("muster")
 
@@ -108,7 +105,7 @@ class Master:
         self.config = config
         self._permit = permit or Permit()
         self._stalls = stalls
-        self._hooks: Hooks | None = None
+        self._consumers = Consumers(loading.consumers_of(config))
         self._garbage = Garbage(self._turns)
         self._audit = AuditLog(config.task_info / AUDIT)
         self._started_at = time.time()
@@ -156,7 +153,7 @@ class Master:
         directory = _directory(config)
         premises.prepare(config)
         raise_descriptor_limit()
-        store, image = loading.open_store(config, self._permit)
+        store, image = loading.open_store(config, self._permit, self._consumers.names)
         self._audit.stay()
         services, task_tokens = _secrets(config)  # those of a master that runs there are its own
         lab = _identify_beside_conf(config)
@@ -249,7 +246,7 @@ class Master:
             started_at=self._started_at,
             stop=self.stop,
             stalls=self._stalls,
-            failing_hooks=self._failing_hooks,
+            failing_hooks=self._consumers.troubles,
         )
 
     async def _serve(self, served: Served, port_server: PortServer, nodes: tuple[NodeConfig, ...]) -> None:
@@ -277,7 +274,7 @@ class Master:
             self._stalls.start_over()  # nobody waited for the start
         fleet.failed.add_done_callback(lambda _failed: self.stop())
         loading_verbs = asyncio.ensure_future(port_server.dispatcher.load_verbs())
-        async with self._hooks_run(engine):
+        async with self._consumers.running(engine):
             await self._stopping.wait()
         log.info("stopping; tasks run on")
         loading_verbs.cancel()
@@ -289,23 +286,6 @@ class Master:
         await fleet.close()
         if fleet.failed.done():
             fleet.failed.result()
-
-    @asynccontextmanager
-    async def _hooks_run(self, engine: Engine) -> AsyncIterator[None]:
-        """Run the lab's commands at events, until the body ends."""
-        if not self.config.hooks.commands:
-            yield
-            return
-        from master.watchers.hooks import Hooks  # noqa: PLC0415  (as for a directory)
-
-        self._hooks = Hooks(engine, self.config.hooks.commands)
-        try:
-            yield
-        finally:
-            await self._hooks.close()
-
-    def _failing_hooks(self) -> list[Message]:
-        return [] if self._hooks is None else self._hooks.failing()
 
     def _turns(self) -> int:
         return 0 if self._stalls is None else self._stalls.turns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Collection
 
 from master.config.config import Config
 from master.core.core import Core
@@ -15,12 +16,27 @@ from master.durable.witness import witness_path
 from master.engine.engine import Engine
 from master.nodes.registry import NodeConfig
 from master.people.task_tokens import TaskTokens
+from master.watchers.consumers import DurableConsumer
 
 log = logging.getLogger("muster")
 
 
-def open_store(config: Config, permit: Permit) -> tuple[Store, Image]:
-    """Lock the folder and read the queue; let the lab's hooks read what becomes of it. Raises MusterError."""
+def consumers_of(config: Config) -> tuple[DurableConsumer, ...]:
+    """Return the consumers of moves that this conf.json asks for. A new kind is one more line here."""
+    return _hooks(config)
+
+
+def _hooks(config: Config) -> tuple[DurableConsumer, ...]:
+    if not config.hooks.commands:
+        return ()
+    from master.watchers.hooks import hooks_of  # noqa: PLC0415  (most labs have none, and all wait for a start)
+
+    return hooks_of(config.hooks.commands)
+
+
+def open_store(config: Config, permit: Permit, consumers: Collection[str]) -> tuple[Store, Image]:
+    """Lock the folder and read the queue; keep for the consumers of these names what becomes of it. Raises
+    MusterError."""
     store = Store(
         config.task_info,
         OsDisk(),
@@ -29,7 +45,7 @@ def open_store(config: Config, permit: Permit) -> tuple[Store, Image]:
         witness=witness_path(config.server_log),
     )
     image = store.open()
-    store.serve([f"hooks.{event}" for event in config.hooks.commands])
+    store.serve(consumers)
     return store, image
 
 

@@ -21,6 +21,7 @@ from master.engine.engine import Engine
 from master.watchers.free_gpus import FreeGpus, free_and_taken
 from master.watchers.hook_command import HookCommand
 from master.watchers.refusals import RefusedForGoodError
+from wire.message import Message
 
 log = logging.getLogger("muster.hooks")
 
@@ -124,6 +125,10 @@ class GpusFree:
                     await self._command.run(json.dumps(said, ensure_ascii=False).encode() + b"\n")
                 if reached is not None:
                     self._reader.finish(reached)
+
+    def troubles(self, _name: str) -> list[Message]:
+        """As `Running`: none, for nothing of it is tried again."""
+        return []
 
     async def close(self) -> None:
         """End it, and a command that runs."""
