@@ -25,6 +25,7 @@ from master.sessions.session import Connection, Session
 from master.tls.entrance import TLS_HANDSHAKE, first_byte
 from master.tls.policy import HANDSHAKE_S, SHUTDOWN_S, is_loopback
 from master.verbs.access import Caller, by_desktop_client, whence_of
+from master.verbs.base import Told
 from master.verbs.call import Calls
 from wire import desktop as desktop_wire
 from wire.errors import ConfigError, LimitError, MusterError, ProtocolError, UnauthenticatedError
@@ -42,6 +43,11 @@ NO_OBJECT = Message("no_object")
 PLAIN = Message("no_plain_text")
 DESKTOP_ONLY = Message("desktop_clients_only")
 NOT_DESKTOP = "conf.json's desktop_client.ports says that desktop clients have ports of their own"
+
+TASKS, NODES = "train_state_port", "monitor_port"
+TELLS: dict[str, Told] = {TASKS: "tasks", NODES: "nodes"}
+"""The news of the ports that have any: what JSON-RPC sessions there can subscribe to, and what desktop clients wait for
+in silence."""
 
 Speaks = Literal["both", "ours", "desktop"]
 """The dialects that a port understands."""
@@ -95,7 +101,7 @@ class AcceptedConnection(asyncio.Protocol):
     def wait(self) -> None:
         """For the first byte, or for the silence that tells a desktop client."""
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        tells = self.port in self._server.streams.subscribers and self._speaks != "ours"
+        tells = self.port in TELLS and self._speaks != "ours"
         if tells and self._server.desktop.may_come_from(self.peer.address):
             self._silence = self._loop.call_later(self._server.desktop.silent_s, self._said_nothing)
         if self._server.loop is not None and not self.peer.is_ours:
@@ -283,6 +289,7 @@ class AcceptedConnection(asyncio.Protocol):
             connection,
             calls,
             self._server.streams,
+            tells=TELLS.get(self.port),
             limit=limit,
             known_limit=(lambda: limit) if is_agent else (lambda: self._server.limits.frame_bytes),
             patience_s=self._server.limits.handshake_s,

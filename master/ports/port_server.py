@@ -23,10 +23,10 @@ from master.core.attempts.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
 from master.engine.engine import Engine
 from master.nodes.task_accounts import is_of_tasks, runs_own_tasks
-from master.ports.connection import AcceptedConnection, AgentReception, Speaks
+from master.ports.connection import NODES, TASKS, AcceptedConnection, AgentReception, Speaks
 from master.ports.connection_counts import ConnectionCounts
 from master.ports.local_accounts import LocalAccounts
-from master.sessions.streams import NODES, TASKS, Streams
+from master.sessions.streams import Streams
 from master.tls.entrance import Listener, listen
 from master.tls.policy import Tls
 from master.verbs.access import Identify, by_kernel

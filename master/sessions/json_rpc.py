@@ -20,6 +20,7 @@ from master.sessions import json_rpc_frames as frames
 from master.sessions.send_buffer import SendBuffer
 from master.sessions.session import Connection, Session
 from master.sessions.streams import Streams
+from master.verbs.base import Told
 from master.verbs.call import Calls
 from wire.client import Request
 from wire.errors import LimitError, MusterError, ProtocolError, UnauthenticatedError
@@ -31,8 +32,9 @@ MOST_JOBS = 64
 
 
 class JsonRpcSession(Session):
-    """One peer that speaks JSON-RPC. `limit`: bytes of a frame; `known_limit` gives those of one that begins once we
-    know who it is; `patience_s`: how long it may be nobody; `room` gives the bytes that may wait to be sent."""
+    """One peer that speaks JSON-RPC. `tells`: the news that it can subscribe to; `limit`: bytes of a frame;
+    `known_limit` gives those of one that begins once we know who it is; `patience_s`: how long it may be nobody; `room`
+    gives the bytes that may wait to be sent."""
 
     transport: asyncio.Transport
     buffer: SendBuffer
@@ -43,6 +45,7 @@ class JsonRpcSession(Session):
         calls: Calls,
         streams: Streams,
         *,
+        tells: Told | None,
         limit: int,
         known_limit: Callable[[], int],
         patience_s: float,
@@ -51,6 +54,7 @@ class JsonRpcSession(Session):
         self._connection = connection
         self._calls = calls
         self._streams = streams
+        self._tells = tells
         self._decoder = LineDecoder(limit)
         self._known_limit = known_limit
         self._patience_s = patience_s
@@ -93,6 +97,7 @@ class JsonRpcSession(Session):
             self._streams,
             port=port,
             address=address,
+            tells=self._tells,
             room=self._room,
             sight=lambda: self._calls.sight,
             freed=self._freed,

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from itertools import islice
 
-from master.sessions.streams import SLICE, TELLS, Streams
+from master.sessions.streams import SLICE, Streams
 from master.verbs.base import Told
 from master.verbs.turns import Job, Work
 from master.views.sight import Sight
@@ -39,8 +39,9 @@ Instead = Callable[[Request, MusterError], list[bytes]]
 
 
 class SendBuffer:
-    """Of one connection, to `address`. `room` gives how many bytes may wait to be sent now. `sight`: what its user
-    sees. `freed` is called when some of them were."""
+    """Of one connection, to `address`. `tells`: the news that its session can tell of without being asked, None for
+    none. `room` gives how many bytes may wait to be sent now. `sight`: what its user sees. `freed` is called when some
+    of them were."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class SendBuffer:
         *,
         port: str,
         address: str,
+        tells: Told | None,
         room: Callable[[], int],
         sight: Callable[[], Sight],
         freed: Callable[[], None],
@@ -58,6 +60,7 @@ class SendBuffer:
         """Bytes that are to be sent, those included that are not durable yet."""
         self._transport = transport
         self._streams = streams
+        self.tells = tells
         self._port = port
         self._address = address
         self._room = room
@@ -143,16 +146,13 @@ class SendBuffer:
 
     # -- what is sent without a request -----------------------------------------------------------------------
 
-    @property
-    def tells(self) -> Told | None:
-        """Return what can be subscribed to on its port, if anything."""
-        return TELLS.get(self._port)
-
     def begin(self, only: frozenset[int] | None, *, in_slices: bool) -> None:
         """Tell what changes from now on; behind a snapshot, where one is made `in_slices`."""
         self._only = only
         self._in_snapshot = in_slices
-        self._streams.subscribers[self._port][self] = None
+        if self.tells is None:
+            raise RuntimeError("nothing can be subscribed to over this connection")
+        self._streams.subscribers[self.tells][self] = None
 
     def end(self) -> None:
         """Tell nothing more without being asked."""

@@ -1,7 +1,8 @@
-"""The subscriptions of JSON-RPC sessions.
+"""The subscriptions of sessions.
 
-The train-state port streams tasks, the monitor port nodes: a snapshot, then the changes. Each update is encoded once
-for all who receive it, and all messages of one turn of the loop to a session go out together.
+A session tells of tasks, or of nodes: a snapshot, then the changes. Which of them it can tell of, it says itself
+(`PushChannel.tells`). Each update is encoded once for all who receive it, and all messages of one turn of the loop to a
+session go out together.
 """
 
 from __future__ import annotations
@@ -22,10 +23,6 @@ from master.views.sight import Sight
 from master.views.tasks import task_view
 
 K = TypeVar("K", int, str)
-
-TASKS, NODES = "train_state_port", "monitor_port"
-TELLS: dict[str, Told] = {TASKS: "tasks", NODES: "nodes"}
-"""The kind of news that subscribers of each port get."""
 
 SLICE = 20
 """Updates of tasks that are encoded between two chances for others."""
@@ -65,7 +62,7 @@ class Streams:
         self.engine = engine
         self.master = master
         self.turns = turns
-        self.subscribers: dict[str, dict[Subscriber, None]] = {TASKS: {}, NODES: {}}
+        self.subscribers: dict[Told, dict[Subscriber, None]] = {"tasks": {}, "nodes": {}}
         self._unsent: dict[Subscriber, None] = {}
         self._send_at: asyncio.Handle | None = None
         engine.observers.append(self)
@@ -73,15 +70,15 @@ class Streams:
 
     def published(self, moves: Sequence[Move], nodes: set[str]) -> None:
         """Tell the subscribers what has become durable. Each update is encoded once for all who receive the same."""
-        if self.subscribers[TASKS]:
+        if self.subscribers["tasks"]:
             task_ids = list(dict.fromkeys(task.id for task, _, _ in moves))
             if len(task_ids) <= SLICE and not self.turns.busy:  # else it would overtake others
                 for task_id in task_ids:
                     self._tell_task(task_id)
             else:
                 news = self._tell_tasks(task_ids)
-                self.turns.begin(Job(news, _told, is_wanted=lambda: bool(self.subscribers[TASKS])))
-        watchers = self.subscribers[NODES]
+                self.turns.begin(Job(news, _told, is_wanted=lambda: bool(self.subscribers["tasks"])))
+        watchers = self.subscribers["nodes"]
         if watchers:
             for name in nodes:
                 self._tell(watchers, name, _of_node, self.node_update)
@@ -98,7 +95,7 @@ class Streams:
     def _tell_task(self, task_id: int) -> None:
         task = self.engine.core.tasks.get(task_id)
         kind: Callable[[Sight], Hashable] = _gone if task is None else lambda sight: sight.key(task)
-        self._tell(self.subscribers[TASKS], task_id, kind, self.task_update)
+        self._tell(self.subscribers["tasks"], task_id, kind, self.task_update)
 
     def send_soon(self, session: Subscriber) -> None:
         """Send what a session has to say at the end of this turn of the loop, all its frames together."""
@@ -117,7 +114,7 @@ class Streams:
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """Pass a sample on; who cannot take it now misses it."""
-        watchers = self.subscribers[NODES]
+        watchers = self.subscribers["nodes"]
         frames: dict[Hashable, bytes] = {}
         for session in watchers:
             alike = _of_node(session.sight)

@@ -37,7 +37,7 @@ class PushChannel(Protocol):
 
     @property
     def tells(self) -> Told | None:
-        """The subject that its port tells of; None if there is none."""
+        """The subject that its session can tell of; None if there is none."""
 
     def begin(self, only: frozenset[int] | None, *, in_slices: bool) -> None:
         """Tell what changes from now on, of these tasks or of all. `in_slices`: the call's answer is made in slices,

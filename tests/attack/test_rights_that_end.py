@@ -133,7 +133,7 @@ def test_a_stream_begun_with_one_token_does_not_go_on_with_another(lab: Lab) -> 
         blind = await bob.call("token.new", scopes=["files"])
         await peer.call("auth.token", token=blind["token"])
         await here.owner.call("task.submit", command="true", hold=True)
-        assert not here.master.port_server.streams.subscribers[TASKS]
+        assert not here.master.port_server.streams.subscribers["tasks"]
         await peer.call("auth.whoami")
         assert peer.pushed == []
 

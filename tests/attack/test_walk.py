@@ -23,7 +23,7 @@ from master.desktop import requests
 from master.desktop.chinese import in_chinese
 from master.desktop.requests import REQUESTS
 from master.desktop.session import DesktopSession
-from master.ports.port_server import NODES, TASKS
+from master.ports.connection import NODES, TASKS, TELLS
 from master.verbs.table import VERBS
 from tests.attack import rules
 from tests.attack.lab_of_many import NAMES, SECRET, DesktopPeer, LabOfMany, desktop_peer, desktop_peer_of, lab_of_many
@@ -518,6 +518,10 @@ def test_streams_begin_for_whom_the_rules_name_and_tell_what_they_know_and_nobod
 
 
 async def check_stream(lab: LabOfMany, caller: Caller, port: str) -> None:
+    def subscribers() -> bool:
+        tells = TELLS.get(port)
+        return tells is not None and bool(lab.master.port_server.streams.subscribers[tells])
+
     peer = await lab.come_in(caller, port)
     try:
         answer = await peer.answer(peer.ask("subscribe"))
@@ -528,12 +532,12 @@ async def check_stream(lab: LabOfMany, caller: Caller, port: str) -> None:
         if allowed:
             await settled_on(peer, {name for name, at in rules.NOTIFICATIONS.items() if at == port and "." in name})
         else:
-            assert not lab.master.port_server.streams.subscribers.get(port)
+            assert not subscribers()
             assert (await peer.call("auth.whoami"))["via"]
             assert peer.pushed == []
     finally:
         peer.writer.close()
-        await settled(lambda: not lab.master.port_server.streams.subscribers.get(port))
+        await settled(lambda: not subscribers())
 
 
 async def settled_on(peer: Peer, heard: set[str]) -> None:

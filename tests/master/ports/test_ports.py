@@ -280,7 +280,7 @@ def test_a_change_is_told_only_when_it_is_durable(tmp_path: Path) -> None:
         async with InProcess(tmp_path) as master:
             sock = master.raw(TASKS)
             sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"subscribe"}\n')
-            await settled(lambda: master.port_server.streams.subscribers[TASKS])
+            await settled(lambda: master.port_server.streams.subscribers["tasks"])
             await settled(lambda: select.select([sock], [], [], 0)[0])
             sock.recv(65536)
             at_sync: list[bool] = []
@@ -358,7 +358,7 @@ async def _stalled_reader(master: InProcess) -> tuple[socket.socket, Peer]:
     """A subscriber whose buffers are full, and a peer that goes on changing task 1 to 40."""
     slow = master.raw(TASKS, receive=4096)
     slow.sendall(b'{"jsonrpc":"2.0","id":1,"method":"subscribe"}\n')
-    await settled(lambda: master.port_server.streams.subscribers[TASKS])
+    await settled(lambda: master.port_server.streams.subscribers["tasks"])
     writer = await master.peer()
     for number in range(40):
         await writer.call("task.submit", command=f"echo {number} {'x' * 20_000}")
@@ -419,7 +419,7 @@ def test_a_reader_that_never_reads_is_given_up(tmp_path: Path, monkeypatch: pyte
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             slow, writer = await _stalled_reader(master)
-            await settled(lambda: not master.port_server.streams.subscribers[TASKS])
+            await settled(lambda: not master.port_server.streams.subscribers["tasks"])
             await _flap(writer)
             slow.close()
 

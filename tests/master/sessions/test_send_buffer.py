@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +11,12 @@ import pytest
 
 from master.sessions.send_buffer import PIECE, TLS_PIECE, SendBuffer
 from master.sessions.streams import Streams
-from tests.master.in_process import run
+from master.verbs.base import Told
+from master.views.sight import EVERYTHING
+from tests.master.core.small_core import submit
+from tests.master.in_process import InProcess, run
+from tests.waiting import settled
+from wire.message import Message
 
 ROOM = 4 << 20
 FRAMES = [b"a" * 10, b"b" * (3 * PIECE + 7), b"c" * TLS_PIECE, b"d"]
@@ -55,6 +61,7 @@ def test_no_piece_is_longer_than_it_may_be_and_nothing_is_lost(
         made: Any = {
             "port": "data",
             "address": "here",
+            "tells": None,
             "room": lambda: ROOM,
             "freed": lambda: None,
             "instead": lambda *_: [],
@@ -74,5 +81,32 @@ def test_no_piece_is_longer_than_it_may_be_and_nothing_is_lost(
         assert b"".join(transport.written) == b"".join(FRAMES)
         assert max(map(len, transport.written)) <= piece
         buffer.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize(("tells", "heard"), [("nodes", b"node.changed"), ("tasks", b"task.changed")])
+def test_what_is_told_is_what_the_session_can_tell_whatever_its_port(tmp_path: Path, tells: Told, heard: bytes) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            transport = Transport(is_tls=False, is_slow=False)
+            streams, core = master.port_server.streams, master.core
+            made: Any = {"port": "socket.of.another.kind", "address": "here", "room": ROOM}
+            buffer = SendBuffer(
+                cast("asyncio.Transport", transport),
+                streams,
+                tells=tells,
+                sight=lambda: EVERYTHING,
+                freed=lambda: None,
+                instead=lambda *_: [],
+                **made,
+            )
+            assert buffer.tells == tells
+            buffer.begin(None, in_slices=False)
+            master.engine.event(lambda: core.cordon("a", "drained", Message("not_schedulable")))
+            master.engine.event(lambda: submit(core))
+            await settled(lambda: transport.written, "it is told")
+            assert all(heard in frame for frame in transport.written)
+            buffer.close()
 
     run(story())

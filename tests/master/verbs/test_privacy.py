@@ -202,7 +202,7 @@ def test_who_listens_is_told_of_changes_as_of_what_there_is(tmp_path: Path, priv
         assert task["variables"] == {"ann": VARIABLES, "bob": {}}.get(viewer, {"TOKEN": HIDDEN})
         # And so is who did not read at the time.
         streams = here.master.port_server.streams
-        for session in streams.subscribers[TASKS]:
+        for session in streams.subscribers["tasks"]:
             if session.sight.user == viewer:
                 late = streams.update(1, session.sight)
                 check(json.loads(late), viewer, privacy)

@@ -18,7 +18,7 @@ from master.core.tasks.task import TaskState
 from master.files.threads import STUCK, Threads
 from master.nodes.registry import NodeConfig
 from master.nodes.samples import Samples
-from master.sessions.streams import TASKS
+from master.ports.connection import TASKS
 from master.watchers import idle_watcher
 from master.watchers.idle_watcher import IdleWatcher, last_written
 from tests.master.in_process import run
