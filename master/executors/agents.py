@@ -9,30 +9,22 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from master.core.attempts.exits import NODE, Exit
-from master.core.attempts.launching import LaunchSettings, WayBack, launch_message
+from master.core.attempts.launching import LaunchSettings
 from master.core.effects import Ack, Kill, NodeEffect, Pause, Rest, Resume, SeekCheckpoint, Start
 from master.core.executor import CoreReports, Reports
-from master.core.nodes.facts import Facts
-from master.core.nodes.inventory import hosts_of
-from master.core.people.run_as import RunAs, WouldBeRootError, account_on, as_the_agent
-from master.core.tasks.attempt import Part, part_on
-from master.core.tasks.task import ACTIVE, TaskState
+from master.core.people.run_as import RunAs
 from master.engine.engine import Engine
 from master.executors.checkpoints import Ask, Checkpoints
+from master.executors.launches import GiveBack, Launches, Ready, Refused
 from wire import agent as wire
-from wire.errors import ConfigError, ForbiddenError
-from wire.message import Message
 
-GiveBack = Callable[[str, str], WayBack]
-"""Returns the access of an attempt that submits others, given the node's name and the launch id. Raises ConfigError."""
 Send = Callable[[str, wire.Launch | wire.Kill | wire.Pause | wire.Ack, str], None]
 """Takes a message to a node, to the agent of this account there, if there is a link to it now."""
 
 
 class Agents:
-    """The executor of a running master. `settings` gives what holds now; `run_as`: which account a task's owner has;
-    `give_back`: what those get that submit others; `ask`: puts a short question to a node."""
+    """The executor of a running master. `settings`, `give_back` and `run_as`: as for `Launches`; `ask`: puts a short
+    question to a node."""
 
     def __init__(
         self,
@@ -40,15 +32,14 @@ class Agents:
         settings: Callable[[], LaunchSettings],
         send: Send,
         give_back: GiveBack,
-        run_as: RunAs = as_the_agent,
+        run_as: RunAs,
         *,
         ask: Ask,
     ) -> None:
         self._engine = engine
         self._settings = settings
         self._send = send
-        self._give_back = give_back
-        self._run_as = run_as
+        self._launches = Launches(engine.core, settings, give_back, run_as)
         self._checkpoints = Checkpoints(engine, ask, run_as)
         self._rests: set[asyncio.TimerHandle] = set()
 
@@ -82,54 +73,17 @@ class Agents:
         self._rests.clear()
 
     def _launch(self, effect: Start) -> None:
-        part = _due(effect)
-        if part is None:
-            return
-        node = self._engine.core.inventory.nodes.get(effect.node)
-        names = node.watch.names() if node is not None else {}
-        facts = node.facts if node is not None else None
-        try:
-            account = None if part.login else self._account(effect, facts)
-            back = self._give_back(effect.node, part.launch_id) if effect.task.token else None
-        except WouldBeRootError as error:
-            self._refuse(effect.node, part, error, NODE)
-        except (ConfigError, ForbiddenError) as error:  # no node is at fault
-            self._refuse(effect.node, part, error, "")
-        else:
-            hosts = hosts_of(self._engine.core.inventory, effect.task)
-            settings = self._settings()
-            place, known = effect.task.array, self._engine.core.arrays.known
-            array = None if place is None else known.get(place.id)
-            its = node.facts_of(part.login) if node is not None else None
-            message = launch_message(
-                effect.task,
-                part,
-                settings,
-                names,
-                run_as=account,
-                back=back,
-                hosts=hosts,
-                array=array,
-                protocol=its.protocol if its is not None else 1,
-            )
-            self._send(effect.node, message, part.login)
+        found = self._launches.of(effect)
+        if isinstance(found, Ready):
+            self._send(effect.node, found.launch, found.part.login)
+        elif isinstance(found, Refused):
+            self._refuse(effect.node, found)
 
-    def _account(self, effect: Start, facts: Facts | None) -> str | None:
-        """Return the account as which the node's own agent is to run the task. Raises WouldBeRootError; and
-        ForbiddenError for a task that would run as root because its owner runs the master, if not all of it was said
-        with an admin's rights."""
-        task = effect.task
-        account = self._run_as(task.owner)
-        is_kept_apart = account is not None or not self._engine.core.people.is_shared
-        if not is_kept_apart and not task.by_admin and facts is not None and facts.is_root:
-            raise ForbiddenError(Message("needs_word_of_admin_as_root", node=effect.node, owner=task.owner))
-        return account_on(effect.node, facts, account)
-
-    def _refuse(self, node: str, part: Part, error: Exception, fault: str) -> None:
+    def _refuse(self, node: str, refused: Refused) -> None:
         """As if the node had said so: nothing is sent there."""
-        why = Exit(part.launch_id, "not_started", time.time(), error=str(error), fault=fault)
+        why, login = refused.exit(time.time()), refused.part.login
         # Not before this change is done with.
-        asyncio.get_running_loop().call_soon(lambda: self._reports(node, part.login).exited(why, time.time()))
+        asyncio.get_running_loop().call_soon(lambda: self._reports(node, login).exited(why, time.time()))
 
     def _reports(self, node: str, login: str) -> Reports:
         return CoreReports(self._engine.core, node, login, tell=self._engine.event)
@@ -141,13 +95,3 @@ class Agents:
 
         timer = asyncio.get_running_loop().call_later(effect.seconds, over)
         self._rests.add(timer)
-
-
-def _due(effect: Start) -> Part | None:
-    """The part that is to be started; None if that is over: while the disk refused writes, its task may have come to
-    its end. Of several parts some may run already."""
-    task = effect.task
-    part = part_on(task.allocation, effect.node)
-    if part is None or part.ended_at is not None or task.state not in ACTIVE:
-        return None
-    return part if task.state is TaskState.STARTING or (len(task.allocation) > 1 and not part.pid) else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from master.core.attempts.launching import LaunchSettings
 from master.core.effects import Ack, Kill
+from master.core.people.run_as import as_the_agent
 from master.executors.agents import Agents
 
 
@@ -13,12 +15,13 @@ def sent(*effects: Any) -> list[tuple[str, dict[str, Any], str]]:
     """What is sent for these: node, message, account."""
     told: list[tuple[str, dict[str, Any], str]] = []
     settings = LaunchSettings(conda="", task_env={}, grace_s=10.0)
-    engine: Any = None  # neither is asked of it
+    engine: Any = SimpleNamespace(core=None)  # neither is asked of it
     Agents(
         engine,
         lambda: settings,
         lambda *words: told.append(words),
         lambda _node, _id: None,  # type: ignore[arg-type,return-value]
+        as_the_agent,
         ask=engine,
     ).perform(list(effects))
     return told

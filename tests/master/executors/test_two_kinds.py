@@ -10,6 +10,7 @@ import pytest
 
 from master.core.nodes.facts import RunsAs
 from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.people.run_as import as_the_agent
 from master.core.tasks.task import TaskState
 from master.edited_files.ownership import user_name
 from master.executors.agents import Agents
@@ -44,7 +45,7 @@ class TwoKinds(Linked):
         async def ask(*_: object, **__: object) -> Any:
             raise AssertionError("nobody looks for a checkpoint")
 
-        agents = Agents(engine, lambda: SETTINGS, send, no_way_back, ask=ask)
+        agents = Agents(engine, lambda: SETTINGS, send, no_way_back, as_the_agent, ask=ask)
         self.memory = self.memory_executor()
         engine.executor_of = lambda node: self.memory if node == "m" else agents
         self.memory.connect("m")
