@@ -54,7 +54,7 @@ async def examine(lab: Lab, names: list[str]) -> dict[str, list[Finding]]:
 def _may_share(lab: Lab, name: str) -> bool:
     """Is there another machine, that can be asked now?"""
     config = lab.fleet.configs.get(name)
-    return config is not None and config.driver != "local" and online(lab.core.inventory.nodes.get(name))
+    return config is not None and not config.traits.is_this_machine and online(lab.core.inventory.nodes.get(name))
 
 
 async def _examine(this: Round, name: str, number: int, at_a_time: asyncio.Semaphore) -> list[Finding]:

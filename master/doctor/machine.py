@@ -53,7 +53,7 @@ def agent(config: NodeConfig, version: str, ours: str, age_s: float | None) -> F
     if version == ours:
         return ok(AGENT, Message("doctor_agent", version=version, since=since))
     do = Message("do_restart_agent", name=config.name)
-    if config.driver == "report":
+    if config.traits.dials_in:
         do = Message("do_read_why_not_taken_over")
     return warning(AGENT, Message("doctor_agent_other", version=version, ours=ours, since=since), do)
 

@@ -154,7 +154,7 @@ class Examination:
         """Why no connection could be made."""
         self._broken: list[str] = []
         """The folders that are not what the master has there."""
-        self._python = sys.executable if config.driver == "local" else config.python
+        self._python = sys.executable if config.traits.has_our_account else config.python
 
     async def run(self) -> list[Finding]:
         """Every check."""
@@ -230,8 +230,8 @@ class Examination:
         return [*(one for one in found if one.check != why.check), why]
 
     async def _way(self) -> list[Finding]:
-        if self._config.driver != "ssh":
-            why = _OUR_OWN if self._config.driver == "local" else _DIALS_IN
+        if not self._config.traits.is_over_ssh:
+            why = _OUR_OWN if self._config.traits.is_this_machine else _DIALS_IN
             return [skipped(check, why) for check in (REACHABLE, HOST_KEY, *([LOG_IN] if online(self._node) else []))]
         came = await self._connect()
         if isinstance(came, Message):
@@ -300,7 +300,7 @@ class Examination:
         if facts is None:
             return [machine.silent(AGENT, Message("doctor_no_facts"))]
         paths = ["/tmp"]  # noqa: S108  (its room is what is asked for)
-        if self._config.driver == "local":  # elsewhere root may hang, and is asked for apart
+        if self._config.traits.shares_our_files:  # elsewhere root may hang, and is asked for apart
             paths.append(str(self._this.lab.config.root))
         argv, stdin = scripts.python_question(self._python, scripts.MACHINE, {"paths": paths, "users": self._owners()})
         asked_at = time.time()
@@ -438,7 +438,7 @@ class Examination:
     # -- shared folders ---------------------------------------------------------------------------------------
 
     async def _folders(self) -> list[Finding]:
-        if self._config.driver == "local":
+        if self._config.traits.shares_our_files:
             return [skipped(SHARED_FOLDERS, _OUR_OWN)]
         written: list[str] = []
         try:

@@ -95,13 +95,13 @@ def by_link(config: NodeConfig, state: NodeState, why: Message | None) -> Findin
     """Return the finding for a node's link, by its state and what it says."""
     if state is NodeState.UNTRUSTED:
         return fault(HOST_KEY, why or Message("doctor_key_untrusted"), _trust(config))
-    if state is NodeState.CONNECTING and config.driver == "report" and why is not None:
+    if state is NodeState.CONNECTING and config.traits.dials_in and why is not None:
         return warning(AGENT, why, Message("do_read_its_log"))
     if state is NodeState.CONNECTING:
         return warning(AGENT, Message("doctor_connecting"), Message("do_wait_and_look"))
     if why is not None and why.key == "agent_stopped_start":
         return fault(AGENT, why, Message("do_start_agent", name=config.name))
-    if config.driver == "report":
+    if config.traits.dials_in:
         return fault(REACHABLE, why or Message("doctor_not_dialled"), Message("do_read_its_log"))
     if why is None:
         why = Message("doctor_nothing_said")

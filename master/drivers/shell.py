@@ -46,9 +46,9 @@ def main(config: Config, node: str) -> int:
     found = nodes.get(node)
     if found is None:
         raise NotFoundError(Message("no_such_node_in", node=node, path=str(config.registry), nodes=tuple(nodes)))
-    if found.driver == "local":
+    if found.traits.is_this_machine:
         return _local()
-    if found.driver != "ssh":
+    if not found.traits.is_over_ssh:
         raise BadRequestError(Message("no_shell_there", node=node, driver=found.driver))
     return _remote(config, found)
 

@@ -1,9 +1,11 @@
-"""The interface of the drivers that connect a link to its node, and how connecting may fail. The drivers themselves are
-in `master.drivers`."""
+"""The interface of the drivers that connect a link to its node, how connecting may fail, and what each kind of driver
+means for the rest of the master. The drivers themselves are in `master.drivers`."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -12,6 +14,30 @@ from master.core.nodes.inventory import NodeState
 from wire.message import Message
 
 Patience = Literal["short", "long"]
+DriverName = Literal["ssh", "local", "report"]
+
+
+class DriverTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties of a driver's nodes. `is_over_ssh`: the master logs in there, at an address, as a user;
+    `dials_in`: their agents come by themselves, with a token; `is_this_machine`: they are the master's machine;
+    `shares_our_files`: each path leads there to the same file as here; `has_our_account`: the agent is a process of the
+    master's, so it has its account and its Python."""
+
+    is_over_ssh: bool = False
+    dials_in: bool = False
+    is_this_machine: bool = False
+    shares_our_files: bool = False
+    has_our_account: bool = False
+
+
+TRAITS: Mapping[DriverName, DriverTraits] = MappingProxyType(
+    {
+        "ssh": DriverTraits(is_over_ssh=True),
+        "local": DriverTraits(is_this_machine=True, shares_our_files=True, has_our_account=True),
+        "report": DriverTraits(dials_in=True),
+    }
+)
+"""By `driver` in the registry."""
 
 
 class CannotConnectError(Exception):

@@ -119,7 +119,7 @@ class LinkMaker:
             self._samples,
             sampling=wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders)),
             hooks=lambda link: Hooks(
-                runs_as=partial(runs_as, is_ours=config.driver == "local"),
+                runs_as=partial(runs_as, is_ours=config.traits.has_our_account),
                 on_welcome=partial(self._check_company, config.name),
                 on_inventory=partial(self._link_up, link, config),
                 on_same=on_same,

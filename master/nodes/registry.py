@@ -20,6 +20,7 @@ from master.core.nodes.inventory import NodeSpec
 from master.edited_files import json_file
 from master.edited_files.mismatch import unknown_key
 from master.edited_files.ownership import planted, user_name
+from master.nodes.driver import TRAITS, DriverName, DriverTraits
 from wire.errors import BadRequestError, ConfigError
 from wire.file_fault import fault
 from wire.message import Message
@@ -61,7 +62,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ip: str = ""
     user_name: str = ""
     gpu_info: tuple[str, ...] = ()
-    driver: Literal["ssh", "local", "report"] = "ssh"
+    driver: DriverName = "ssh"
     port: Port = 22
     key_file: str | None = None
     host_key: str | None = None
@@ -77,6 +78,11 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     accounts: dict[str, SshAccount] | None = None
 
     @property
+    def traits(self) -> DriverTraits:
+        """Return what its driver says of it."""
+        return TRAITS[self.driver]
+
+    @property
     def gpu_models(self) -> tuple[str, ...]:
         """One name a GPU, `GPU` where the registry does not say."""
         return self.gpu_info or (UNKNOWN_GPU,) * self.gpu_count
@@ -86,7 +92,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return NodeSpec(
             name=self.name,
             # One that dials in has no place where it must be: its state folder alone says which machine it is.
-            address=f"{self.user_name}@{self.ip}:{self.port}" if self.driver == "ssh" else "",
+            address=f"{self.user_name}@{self.ip}:{self.port}" if self.traits.is_over_ssh else "",
             gpu_models=self.gpu_models,
             gpu_memory_mib=self.gpu_memory,
             cpus=self.cpus,
@@ -108,7 +114,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The entry with the accounts that users have on all nodes, where it does not say otherwise. An agent of root's
         needs none, and what is not reached over SSH can have none."""
         found = {**of_lab, **(self.accounts or {})}
-        if self.driver != "ssh" or self.user_name == ROOT or not found:
+        if not self.traits.is_over_ssh or self.user_name == ROOT or not found:
             return self
         return msgspec.structs.replace(self, accounts=found)
 
@@ -149,7 +155,7 @@ def check_entry(entry: dict[str, Any]) -> None:
         node = _parse_entry(entry, Path("node"), "")
     except ConfigError as error:
         raise BadRequestError(error.args[0]) from None
-    if node.driver == "ssh":
+    if node.traits.is_over_ssh:
         check_address(node.ip)
 
 
@@ -225,7 +231,7 @@ def _check(node: NodeConfig, path: Path, label: str) -> None:
     for key, values in (("gpu_info", node.gpu_info), ("gpu_memory", node.gpu_memory)):
         if values and len(values) != node.gpu_count:
             raise wrong(key, values, Message("as_many_as_gpus", count=node.gpu_count, found=len(values)))
-    if node.driver == "ssh":
+    if node.traits.is_over_ssh:
         for key, value in (("ip", node.ip), ("user_name", node.user_name)):
             if not value:
                 raise wrong(key, value, Message("entry_for_ssh"))
@@ -237,7 +243,7 @@ def _check(node: NodeConfig, path: Path, label: str) -> None:
     if node.host_key is not None and not _HOST_KEY.fullmatch(node.host_key):
         allowed = Message("host_key_text")
         raise wrong("host_key", node.host_key, allowed)
-    if node.accounts is not None and (node.driver != "ssh" or node.user_name == ROOT):
+    if node.accounts is not None and (not node.traits.is_over_ssh or node.user_name == ROOT):
         allowed = Message("no_accounts_here")
         raise wrong("accounts", sorted(node.accounts), allowed)
     if node.proxy is not None and not _PROXY.fullmatch(node.proxy):

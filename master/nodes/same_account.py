@@ -98,9 +98,9 @@ def of_other_machines(access: DesktopClient) -> list[str]:
 
 def _our_account(node: NodeConfig) -> str | None:
     """The account that its tasks have on the master's machine, if that can do there what the master can."""
-    if node.driver == "local":
+    if node.traits.has_our_account:
         return user_name(os.geteuid())
-    if node.driver != "ssh" or node.proxy is not None or not leads_here(node.ip):
+    if not node.traits.is_over_ssh or node.proxy is not None or not leads_here(node.ip):
         return None
     try:
         return node.user_name if _owns_us(pwd.getpwnam(node.user_name).pw_uid) else None

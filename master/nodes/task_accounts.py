@@ -71,7 +71,7 @@ def _own_by_attempt(task: Task, account: str) -> bool:
 
 
 def _by_entry(config: NodeConfig, account: str) -> bool:
-    if config.driver != "ssh":
+    if not config.traits.is_over_ssh:
         return False
     logins = {owner: one.user_name for owner, one in (config.accounts or {}).items()}
     return _is_others(account, config.user_name, None if config.accounts is None else logins) and leads_here(config.ip)

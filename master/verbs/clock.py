@@ -42,6 +42,6 @@ def accept(context: Context, _params: Nothing) -> ClockAccepted:
     found = context.change(lambda: context.core.accept_clock(context.now), grows=False)
     fleet = context.master.fleet
     for name, config in fleet.configs.items():
-        if config.driver == "report":
+        if config.traits.dials_in:
             context.engine.reply(lambda _error, name=name: fleet.agents.tokens_changed(name))  # type: ignore[misc]
     return ClockAccepted(found.was, context.now, found.ended, found.users, found.tasks)

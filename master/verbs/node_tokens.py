@@ -60,7 +60,7 @@ def token(context: Context, params: NodeToken) -> TokenTold:
     core, reports = context.core, context.master.reports
     config = context.master.fleet.configs.get(params.name)
     core.node(params.name)
-    if config is None or config.driver != "report":
+    if config is None or not config.traits.dials_in:
         raise BadRequestError(Message("needs_no_token", node=params.name, driver=config.driver if config else "none"))
     if not reports.tls.is_on and params.action != "revoke":
         raise BadRequestError(Message("token_without_tls", path=str(context.master.config.path)))

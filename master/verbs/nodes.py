@@ -118,7 +118,7 @@ def show(context: Context, params: OneNode) -> NodePage:
         account=(facts.account or None) if facts else None,
         can_run_as=facts.can_run_as if facts else False,
         accounts=account_views(context.core.node(params.name), context.sight),
-        port=config.port if config and config.driver == "ssh" else None,
+        port=config.port if config and config.traits.is_over_ssh else None,
         labels=config.labels if config else {},
         drained_by=note.by or None,
         drained_at=note.at or None,
@@ -178,7 +178,7 @@ async def _change(context: Context, change: Callable[..., tuple[NodeConfig, ...]
 
 
 async def _needs_trust(context: Context, config: NodeConfig) -> bool:
-    if config.driver != "ssh":
+    if not config.traits.is_over_ssh:
         return False
     try:
         return await context.master.fleet.host_keys.known(config.name) is None

@@ -34,12 +34,12 @@ class FolderWatcher:
 
     def link_made(self, link: Link, config: NodeConfig) -> None:
         """As `LinkWatcher`. The master's own folders are its own, whatever was said of another machine's."""
-        if config.driver == "local":
+        if config.traits.shares_our_files:
             self._cordon(link.node, None)
 
     def link_up(self, link: Link, config: NodeConfig) -> None:
         """As `LinkWatcher`: until the first answer, the node gets nothing."""
-        if config.driver == "local" or not self._folders.wanted:
+        if config.traits.shares_our_files or not self._folders.wanted:
             return
         self.link_gone(link)
         self._cordon(link.node, Message("folders_looked_at"))

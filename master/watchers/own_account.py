@@ -38,7 +38,7 @@ class OwnAccount:
 
     def link_made(self, link: Link, config: NodeConfig) -> None:
         """As `LinkWatcher`: an agent that the master starts itself has its account, also before it has said so."""
-        runs_as: RunsAs = "us" if config.driver == "local" else "another"
+        runs_as: RunsAs = "us" if config.traits.has_our_account else "another"
         self._engine.event(lambda: self._engine.core.runs_as_told(link.node, runs_as))
         self._tell_once(link.node)
 

@@ -81,7 +81,7 @@ class WaysBack:
     def _way(self, facts: Facts | None, link: Link, config: NodeConfig) -> str | Message:
         if facts is None or facts.protocol < GIVES_TOKENS:
             return Message("agent_without_tokens")
-        if config.driver == "local" or (facts.machine and is_this_machine(facts)):
+        if config.traits.is_this_machine or (facts.machine and is_this_machine(facts)):
             return _place("127.0.0.1" if self._bind in _ANY else self._bind, self._port)
         if self._said:
             return ""
@@ -90,7 +90,7 @@ class WaysBack:
         if not listens_outside(self._bind):
             return Message("master_out_of_reach")
         host = link.driver.sees_us_as() if isinstance(link.driver, SeenDriver) else ""
-        if config.driver == "report" and host:
+        if config.traits.dials_in and host:
             return host
         host = host if self._bind in _ANY else self._bind
         return _place(host, self._port) if _leads_here(host) else Message("master_out_of_reach")

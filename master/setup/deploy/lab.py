@@ -84,7 +84,7 @@ class Lab(NamedTuple):
 def gather(config: Config, nodes: tuple[NodeConfig, ...], machine: Machine) -> Lab:
     """Find it out. Raises ConfigError for a path or an address that no file could hold."""
     _check_paths(config, machine)
-    away = [node for node in nodes if node.driver != "local"]
+    away = [node for node in nodes if not node.traits.is_this_machine]
     remotes = _remotes([node for node in away if node.ip], config, machine)
     folders = list(_shared_folders(config, machine))
     nfs = {folder.mount.point: folder.mount for folder in folders if folder.mount.is_nfs}
@@ -92,7 +92,7 @@ def gather(config: Config, nodes: tuple[NodeConfig, ...], machine: Machine) -> L
         config=config,
         machine=machine,
         remotes=remotes,
-        locals=tuple(node.name for node in nodes if node.driver == "local"),
+        locals=tuple(node.name for node in nodes if node.traits.is_this_machine),
         strangers=tuple(node.name for node in away if not node.ip),
         exported=tuple(folder for folder in folders if not folder.mount.is_remote),
         mounted=tuple(nfs.values()),

@@ -207,7 +207,7 @@ def _unfit(path: Path, nodes: Iterable[NodeConfig]) -> str | None:
         table = passwords.read(path)
     except ConfigError as error:
         return str(error)
-    without = [node.name for node in nodes if node.driver == "ssh" and not (node.key_file or table.of(node))]
+    without = [node.name for node in nodes if node.traits.is_over_ssh and not (node.key_file or table.of(node))]
     return f"{path}: it holds no password for {', '.join(without)}" if without else None
 
 

@@ -276,7 +276,7 @@ def _of_company(lab: OldLab, conf: dict[str, Any]) -> Iterator[str]:
 
 
 def _of_secret(lab: OldLab) -> Iterator[str]:
-    if not lab.secret.present and any(node.driver == "ssh" for node in lab.registry.nodes):
+    if not lab.secret.present and any(node.traits.is_over_ssh for node in lab.registry.nodes):
         yield f"there is no password file {lab.secret.path}: the nodes must let a key in, or write it (mode 0600)"
     if lab.secret.unfit:
         yield f"nodes cannot be logged in to: {lab.secret.unfit}"

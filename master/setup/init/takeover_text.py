@@ -105,7 +105,7 @@ def next_steps(plan: Plan, *, dry_run: bool) -> list[str]:
     if dry_run:
         steps.append("the same command without --dry-run")
     steps.append(f"muster up --detach --conf {conf}")
-    if any(node.driver == "ssh" for node in plan.lab.registry.nodes):
+    if any(node.traits.is_over_ssh for node in plan.lab.registry.nodes):
         steps.append(f"muster node trust --all --conf {conf}   (compare the fingerprints that it shows)")
     steps.append(f"muster status --conf {conf}; muster queue --all --conf {conf}")
     if plan.doubtful and plan.hold is not False:
