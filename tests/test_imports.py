@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.trees import ROOT, nodes, sources
+
 PACKAGES = ("master", "client", "monitor", "web", "wire")
 MAY_IMPORT = {
     "master": {"master", "wire"},
@@ -35,21 +36,16 @@ NODE_FILES = ("monitor/agent", "wire/account.py", "wire/framing.py", "wire/agent
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}
 
 
-def sources(folder: str) -> list[Path]:
-    path = ROOT / folder
-    return [path] if path.is_file() else sorted(path.rglob("*.py"))
-
-
 @cache
 def imports(path: Path, root: Path = ROOT) -> list[tuple[int, str]]:
     """Line and full name of whatever the file imports, wherever in it; `from . import x` as the name it means."""
-    return list(imports_of(ast.parse(path.read_text(encoding="utf-8"), str(path)), path.relative_to(root)))
+    return list(imports_of(nodes(path), path.relative_to(root)))
 
 
-def imports_of(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
-    """The same of what was read of the file at `path` beneath the root."""
+def imports_of(found: Iterable[ast.AST], path: Path) -> Iterator[tuple[int, str]]:
+    """The same of the nodes of the file at `path` beneath the root."""
     parts = path.with_suffix("").parts
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -125,11 +121,14 @@ def test_packages_stand_one_on_the_other(package: str) -> None:
 
 def loads(path: Path, root: Path = ROOT) -> Iterator[str]:
     """What the file imports when it runs, wherever in it: all but what only types are taken from."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = []
-    for _, name in imports_of(tree, path.relative_to(root)):
+    apart = {
+        id(one)
+        for node in nodes(path)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in node.body
+        for one in ast.walk(statement)
+    }
+    for _, name in imports_of((node for node in nodes(path) if id(node) not in apart), path.relative_to(root)):
         yield name
 
 

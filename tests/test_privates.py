@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_imports import ROOT, sources
+from tests.trees import ROOT, parsed, sources
 
 PACKAGES = ("master", "client", "wire", "monitor", "muster", "web")
 OUR_OWN = ("self", "cls")
@@ -60,8 +60,7 @@ def reaches(tree: ast.AST, own: frozenset[str] = frozenset()) -> Iterator[tuple[
 
 @cache
 def found_in(path: Path) -> list[tuple[int, str]]:
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    return list(reaches(tree))
+    return list(reaches(parsed(path)))
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.test_imports import ROOT, sources
+from tests.trees import ROOT, parsed, sources
 
 TABLE = Path(__file__).with_name("places.txt")
 PACKAGES = ("master", "monitor", "wire", "web", "client")
@@ -92,20 +92,21 @@ def uses() -> dict[str, list[Use]]:
             name = str(path.relative_to(ROOT))
             if name.startswith(WORDS):
                 continue
-            for function, use in uses_in(path.read_text(encoding="utf-8"), by_callers):
+            for function, use in _Source(parsed(path), by_callers).uses():
                 found.setdefault(f"{name} {function}", []).append(use)
     return found
 
 
-def uses_in(text: str, by_callers: frozenset[str] = frozenset()) -> Iterator[tuple[str, Use]]:
+def uses_in(text: str) -> Iterator[tuple[str, Use]]:
     """What one source does, each with the function in which it stands."""
-    yield from _Source(ast.parse(text), by_callers).uses()
+    yield from _Source(ast.parse(text), frozenset()).uses()
 
 
 class _Source:
     def __init__(self, tree: ast.Module, by_callers: frozenset[str]) -> None:
         self._tree = tree
         self._by_callers = by_callers
+        self._called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
         self._constants = {
             target.id: ast.unparse(node.value)
             for node in tree.body
@@ -118,15 +119,13 @@ class _Source:
         yield from self._in(self._tree, ())
 
     def _in(self, node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, Use]]:
-        called = {id(child.func): child for child in ast.walk(node) if isinstance(child, ast.Call)}
-        texts = ast.unparse(node) if names else ""
         for child in _own(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 yield from self._in(child, (*names, child.name))
             elif isinstance(child, ast.JoinedStr) or (isinstance(child, ast.Constant) and isinstance(child.value, str)):
                 yield from self._in_text(child, names or ("-",))
-            elif (what := self._use(child, called.get(id(child)))) is not None:
-                seen = self._seen(what, called.get(id(child)), texts)
+            elif (what := self._use(child, self._called.get(id(child)))) is not None:
+                seen = self._seen(what, self._called.get(id(child)), ast.unparse(node) if names else "")
                 yield ".".join(names) or "-", Use(what, getattr(child, "lineno", 0), seen)
 
     def _use(self, node: ast.AST, call: ast.Call | None) -> str | None:
@@ -197,14 +196,21 @@ def _text_of(node: ast.Constant | ast.JoinedStr) -> str:
     return "".join(part.value if isinstance(part, ast.Constant) else "_" for part in node.values)  # type: ignore[misc]
 
 
-def _own(node: ast.AST) -> Iterator[ast.AST]:
+def _own(node: ast.AST) -> list[ast.AST]:
     """All beneath a node, but for what lies in functions and classes in it; without docstrings."""
+    found: list[ast.AST] = []
+    _gather(node, found)
+    return found
+
+
+def _gather(node: ast.AST, found: list[ast.AST]) -> None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
             continue
-        yield child
+        found.append(child)
         if isinstance(child, ast.JoinedStr):
             for part in child.values:
-                yield from () if isinstance(part, ast.Constant) else _own(part)
+                if not isinstance(part, ast.Constant):
+                    _gather(part, found)
         elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield from _own(child)
+            _gather(child, found)

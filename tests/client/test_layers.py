@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from client.cli.commands import COMMANDS, alloc, groups, node, tokens, users
-from tests.test_imports import ROOT, imports, is_one_of, sources, told
+from tests.test_imports import imports, is_one_of, told
+from tests.trees import ROOT, sources
 
 API = "client"
 """The files right in client/: the Python API."""

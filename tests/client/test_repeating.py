@@ -9,7 +9,7 @@ from pathlib import Path
 
 from master.verbs.table import VERBS
 from tests.cases import each_case
-from tests.test_imports import ROOT, sources
+from tests.trees import ROOT, nodes, sources
 
 NEVER_AGAIN = {"_long"}
 """Methods of the client that send nothing twice, whatever it is."""
@@ -21,7 +21,7 @@ ONCE_THERE_NOTHING_IS_DONE_AGAIN = {"file.write": "overwrite", "file.make": "par
 
 def calls(path: Path) -> Iterator[tuple[str, str, ast.expr | None]]:
     """Where in the file which verb is called by its name, and what is said of repeating it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             verb = node.args[0].value
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))

@@ -6,8 +6,9 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from string import Formatter
 from typing import Any, TypeGuard
 
@@ -15,7 +16,7 @@ import pytest
 
 from master.core.tasks.transitions import RULES
 from tests.cases import each_case
-from tests.test_imports import ROOT, sources
+from tests.trees import ROOT, nodes, sources
 from wire.english import SENTENCES
 from wire.english.errors import ERRORS
 from wire.english.files import FILES
@@ -41,19 +42,22 @@ ELSEWHERE = (
 """Files whose keys stand elsewhere."""
 
 
-def calls(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+def calls(path: Path) -> Iterator[ast.Call]:
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLED:
             yield node
 
 
-def said() -> Iterator[tuple[str, ast.Call]]:
+@cache
+def said() -> list[tuple[str, ast.Call]]:
     """Every message that the sources make, with where."""
-    for package in MAKERS:
-        for path in sources(package):
-            if str(path.relative_to(ROOT)) not in ELSEWHERE:
-                tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-                yield from ((f"{path.relative_to(ROOT)}:{call.lineno}", call) for call in calls(tree))
+    return [
+        (f"{path.relative_to(ROOT)}:{call.lineno}", call)
+        for package in MAKERS
+        for path in sources(package)
+        if str(path.relative_to(ROOT)) not in ELSEWHERE
+        for call in calls(path)
+    ]
 
 
 def key_of(call: ast.Call) -> str:
@@ -77,8 +81,7 @@ def test_each_key_stands_in_one_table_and_once() -> None:
     keys: list[str] = []
     for path in sources("wire"):
         if path.parent.name == "english":
-            tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-            tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+            tables = [node for node in nodes(path) if isinstance(node, ast.Dict)]
             keys += [ast.unparse(key) for table in tables for key in table.keys if key]
     assert {key: count for key, count in Counter(keys).items() if count > 1} == {}
 
@@ -106,7 +109,7 @@ def is_worded(value: ast.expr) -> bool:
 def test_no_error_of_configuration_is_worded_where_it_arises() -> None:
     worded = []
     for path in (path for package in MAKERS for path in sources(package)):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ConfigError":
                 of_message = all(isinstance(one, ast.Call) and ast.unparse(one.func) == "Message" for one in node.args)
                 worded += [] if of_message else [f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"]
@@ -116,7 +119,7 @@ def test_no_error_of_configuration_is_worded_where_it_arises() -> None:
 def test_no_reason_of_a_task_is_worded_where_it_arises() -> None:
     worded = []
     for path in sources("master"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        for node in nodes(path):
             named = isinstance(node, ast.Call) and any(
                 keyword.arg == "reason" and is_worded(keyword.value) for keyword in node.keywords
             )
@@ -134,15 +137,10 @@ DESKTOP = "master/desktop/"
 """The desktop client's dialect: its boxes are Chinese, made of our English sentences."""
 
 
-@cache
-def trees() -> dict[str, ast.Module]:
-    """Every source but those of the desktop client's dialect, by its path."""
+def of_files() -> dict[str, list[ast.AST]]:
+    """The nodes of every source but those of the desktop client's dialect, by its path."""
     paths = {str(path.relative_to(ROOT)): path for package in MAKERS for path in sources(package)}
-    return {
-        name: ast.parse(path.read_text(encoding="utf-8"), name)
-        for name, path in paths.items()
-        if not name.startswith(DESKTOP)
-    }
+    return {name: nodes(path) for name, path in paths.items() if not name.startswith(DESKTOP)}
 
 
 def name_of(node: ast.expr) -> str:
@@ -150,10 +148,10 @@ def name_of(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def error_names(of: dict[str, ast.Module]) -> set[str]:
+def error_names(of: dict[str, list[ast.AST]]) -> set[str]:
     """The names of all our errors, of those too that a package has for itself."""
     names = {kind.__name__ for kind in every()}
-    classes = [node for tree in of.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for found in of.values() for node in found if isinstance(node, ast.ClassDef)]
     while more := {one.name for one in classes if names.intersection(map(name_of, one.bases))} - names:
         names |= more
     return names
@@ -172,13 +170,13 @@ def is_finished(value: ast.expr) -> bool:
     return is_worded(value)
 
 
-def calls_of(tree: ast.AST, names: set[str]) -> list[ast.Call]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node.func) in names]
+def calls_of(found: Iterable[ast.AST], names: set[str]) -> list[ast.Call]:
+    return [node for node in found if isinstance(node, ast.Call) and name_of(node.func) in names]
 
 
-def texts_of(tree: ast.AST) -> set[str]:
+def texts_of(found: Iterable[ast.AST]) -> set[str]:
     """The variables that hold a sentence which is written down there."""
-    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and is_sentence(node.value)]
+    made = [node for node in found if isinstance(node, ast.Assign) and is_sentence(node.value)]
     return {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
 
 
@@ -193,14 +191,14 @@ TOLD = {"fault", "told", "what", "why"}
 """How a function names what is wrong, which it gives on to an error."""
 
 
-def helpers_of(tree: ast.AST, errors: set[str]) -> set[str]:
+def helpers_of(found: Iterable[ast.AST], errors: set[str]) -> set[str]:
     """The functions that put what they are given into an error."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in found if isinstance(node, ast.FunctionDef)]
     return {
         function.name
         for function in functions
         if (given := TOLD.intersection(one.arg for one in function.args.args))
-        for call in calls_of(function, errors)
+        for call in calls_of(ast.walk(function), errors)
         if given.intersection(name_of(one) for argument in call.args for one in ast.walk(argument) if is_name(one))
     }
 
@@ -210,28 +208,28 @@ def is_name(node: ast.AST) -> TypeGuard[ast.Name]:
 
 
 def test_no_error_is_worded_where_it_arises() -> None:
-    of = trees()
+    of = of_files()
     errors = error_names(of)
     worded = [
         f"{where}:{call.lineno}: {ast.unparse(call)}"
-        for where, tree in of.items()
-        for texts in [texts_of(tree)]
-        for call in calls_of(tree, errors)
+        for where, found in of.items()
+        for texts in [texts_of(found)]
+        for call in calls_of(found, errors)
         if any(is_finished(one) or name_of(one) in texts for one in call.args)
     ]
     assert worded == []
 
 
 def test_no_function_that_makes_an_error_is_given_a_finished_sentence() -> None:
-    of = trees()
+    of = of_files()
     errors = error_names(of)
-    helpers = {where: helpers_of(tree, errors) for where, tree in of.items()}
+    helpers = {where: helpers_of(found, errors) for where, found in of.items()}
     imported = {name for names in helpers.values() for name in names if not name.startswith("_")}
     assert "refuse" in imported
     worded = [
         f"{where}:{call.lineno}: {ast.unparse(call)}"
-        for where, tree in of.items()
-        for call in calls_of(tree, helpers[where] | imported)
+        for where, found in of.items()
+        for call in calls_of(found, helpers[where] | imported)
         if call.args and is_sentence(call.args[-1]) and (name_of(call.func) in helpers[where] or not is_own(call.func))
     ]
     assert worded == []
@@ -249,7 +247,7 @@ NOT_TOLD = ("ArgumentTypeError", "AssertionError", "ValueError")
 def test_no_error_of_the_client_is_worded_where_it_arises() -> None:
     worded = []
     for path in sources("client"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
                 name = ast.unparse(node.func).rpartition(".")[2]
                 if name.endswith("Error") and name not in NOT_TOLD and any(map(is_worded, node.args)):
