@@ -42,6 +42,14 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def filled(console: Console) -> Console:
+    """The same, with so many tasks that all of them together are a little longer than a share."""
+    with console.lab.client() as owner:
+        owner.submit_batch(["true " + "x" * 6400] * TASKS, hold=True)
+    return console
+
+
 def said_by(browser: Browser, request: str, *more: str) -> bytes:
     """The head of a request."""
     own = f"Cookie: {browser.console.cookie}={browser.half}", f"X-Muster-Key: {browser.key}"
@@ -101,23 +109,19 @@ def test_who_sends_large_bodies_slowly_is_refused_more_and_nobody_else_is(consol
     until("it is kept no more", lambda: not is_refused())
 
 
-def test_who_reads_no_answers_is_refused_more_and_nobody_else_is(console: Console) -> None:
-    eve, ann = console.sign_in("eve"), console.sign_in("ann")
-    with console.lab.client() as owner:
-        owner.submit_batch(["true " + "x" * 4000] * TASKS, hold=True)
+def test_who_reads_no_answers_is_refused_more_and_nobody_else_is(filled: Console) -> None:
+    eve, ann = filled.sign_in("eve"), filled.sign_in("ann")
     with ExitStack() as many:
         for _ in range(OPEN - 1):
-            unread = many.enter_context(line(console))
+            unread = many.enter_context(line(filled))
             unread.sendall(said_by(eve, "GET /api/v1/tasks"))
         until("unread answers are counted", lambda: is_refused_for(eve, "console_share_bytes"))
         assert ann.http.get("/api/v1/tasks").is_success
     until("they are kept no more", lambda: eve.http.get("/api/v1/tasks").is_success)
 
 
-def test_an_answer_longer_than_a_share_arrives_with_who_reads_it(console: Console) -> None:
-    ann = console.sign_in("ann")
-    with console.lab.client() as owner:
-        owner.submit_batch(["true " + "x" * 6400] * TASKS, hold=True)
+def test_an_answer_longer_than_a_share_arrives_with_who_reads_it(filled: Console) -> None:
+    ann = filled.sign_in("ann")
     answer = ann.http.get("/api/v1/tasks")
     assert answer.is_success
     assert len(answer.content) > BYTES
@@ -125,42 +129,38 @@ def test_an_answer_longer_than_a_share_arrives_with_who_reads_it(console: Consol
         assert len(page.ask("task.list")["tasks"]) >= TASKS
 
 
-def test_an_answer_that_was_read_is_kept_for_no_page(console: Console) -> None:
-    ann = console.sign_in("ann")
-    with console.lab.client() as owner:
-        owner.submit_batch(["true " + "x" * 6400] * TASKS, hold=True)
+def test_an_answer_that_was_read_is_kept_for_no_page(filled: Console) -> None:
+    ann = filled.sign_in("ann")
     with ann.live() as page:
         page.ask("task.list")
-    before = memory_of(console)
+    before = memory_of(filled)
     with ExitStack() as many:
         pages = [many.enter_context(ann.live()) for _ in range(OPEN - 1)]
         size = sum(len(json.dumps(page.ask("task.list"))) for page in pages)
-        until("less than a quarter of it is kept", lambda: memory_of(console) - before < size // 4)
+        until("less than a quarter of it is kept", lambda: memory_of(filled) - before < size // 4)
 
 
 def read_snapshot(pieces: Iterator[bytes]) -> int:
     """Read a stream up to the end of its snapshot; its bytes."""
     size, end = 0, b""
-    while not (size > TASKS * 4000 and end == b"\n\n"):
+    while not (size > TASKS * 6400 and end == b"\n\n"):
         piece = next(pieces)
         size, end = size + len(piece), (end + piece)[-2:]
     return size
 
 
-def test_a_snapshot_that_was_read_is_kept_for_no_stream(console: Console) -> None:
-    ann = console.sign_in("ann")
-    with console.lab.client() as owner:
-        owner.submit_batch(["true " + "x" * 4000] * TASKS, hold=True)
+def test_a_snapshot_that_was_read_is_kept_for_no_stream(filled: Console) -> None:
+    ann = filled.sign_in("ann")
     with ann.http.stream("GET", "/api/v1/events") as stream:
         read_snapshot(stream.iter_bytes())
-    before = memory_of(console)
+    before = memory_of(filled)
     with ExitStack() as many:
         following, size = [], 0
         for _ in range(OPEN - 1):
             stream = many.enter_context(ann.http.stream("GET", "/api/v1/events"))
             following.append(stream.iter_bytes())  # without one it ends
             size = read_snapshot(following[-1])
-        until("what was read is kept no more", lambda: memory_of(console) - before < 3 * size)
+        until("what was read is kept no more", lambda: memory_of(filled) - before < 3 * size)
 
 
 def test_what_is_kept_is_counted_for_the_user_once_known_and_not_when_it_is_over() -> None:
