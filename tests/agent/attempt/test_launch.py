@@ -15,6 +15,7 @@ import pytest
 
 from monitor.agent.attempt import blame
 from tests.agent.small_master import Node, known
+from tests.cases import each_case
 from tests.waiting import until
 
 
@@ -97,52 +98,57 @@ def log_of(node: Node) -> str:
 ANOTHER_FOLDER = "submit from a folder that the nodes share, or name one with --cwd"
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        (
-            {"cwd": "/no/such/folder"},
-            f"the folder /no/such/folder does not exist on HOST: {ANOTHER_FOLDER}",
-        ),
-        ({"cwd": "/bin/bash"}, "/bin/bash is not a folder on HOST"),
-        ({"argv": ["/no/such/python"]}, "the program /no/such/python does not exist on HOST"),
-        ({"argv": ["no-such-program"]}, "the program no-such-program does not exist on HOST"),
-        ({"argv": ["/etc/passwd"]}, "/etc/passwd cannot be run on HOST: Permission denied"),
-        ({"log_path": "/proc/no/log"}, "the log /proc/no/log cannot be opened on HOST: No such file or directory"),
-        ({"argv": ["/bin/true", "a\0b"]}, "/bin/true cannot be run on HOST: embedded null byte"),
-        ({"argv": []}, "argv is not a list of words"),
-        ({"env": {"A": 1}}, "env is not an object of strings"),
-        ({"time_limit_s": "1h"}, "time_limit_s is not a number"),
-    ],
-)
-def test_what_cannot_start_says_why(node: Node, keys: dict[str, object], said: str) -> None:
-    end = node.run(node.up(), "t1", "true", **keys)
-    assert (end["code"], end["cause"], end["started_at"]) == (None, "not_started", None)
-    assert end["error"] == said.replace("HOST", socket.gethostname())
-    assert end["fault"] == "task"
+CANNOT_START: list[tuple[dict[str, object], str]] = [
+    ({"cwd": "/no/such/folder"}, f"the folder /no/such/folder does not exist on HOST: {ANOTHER_FOLDER}"),
+    ({"cwd": "/bin/bash"}, "/bin/bash is not a folder on HOST"),
+    ({"argv": ["/no/such/python"]}, "the program /no/such/python does not exist on HOST"),
+    ({"argv": ["no-such-program"]}, "the program no-such-program does not exist on HOST"),
+    ({"argv": ["/etc/passwd"]}, "/etc/passwd cannot be run on HOST: Permission denied"),
+    ({"log_path": "/proc/no/log"}, "the log /proc/no/log cannot be opened on HOST: No such file or directory"),
+    ({"argv": ["/bin/true", "a\0b"]}, "/bin/true cannot be run on HOST: embedded null byte"),
+    ({"argv": []}, "argv is not a list of words"),
+    ({"env": {"A": 1}}, "env is not an object of strings"),
+    ({"time_limit_s": "1h"}, "time_limit_s is not a number"),
+]
 
 
-@pytest.mark.parametrize(
-    ("there", "keys", "fault"),
-    [
-        (["lab/data"], {"cwd": "lab/data/mine"}, "task"),
-        (["lab"], {"cwd": "lab/mine"}, "node"),  # an empty mount point
-        ([], {"cwd": "lab/mine"}, "node"),
-        ([], {"log_path": "lab/logs/1.log"}, "node"),
-        (["lab/data/1.log"], {"log_path": "lab/data/1.log"}, "task"),
-        ([], {"cwd": "elsewhere"}, "task"),
-        (["lab/data"], {"log_path": "/proc/self/no.log"}, "task"),
-    ],
-)
+def test_what_cannot_start_says_why(node: Node) -> None:
+    link = node.up()
+    with each_case() as cases:
+        for at, (keys, said) in enumerate(CANNOT_START):
+            with cases.case(said):
+                end = node.run(link, f"t{at}", "true", **keys)
+                assert (end["code"], end["cause"], end["started_at"]) == (None, "not_started", None)
+                assert end["error"] == said.replace("HOST", socket.gethostname())
+                assert end["fault"] == "task"
+
+
+OF_THE_LAB: list[tuple[list[str], dict[str, str], str]] = [
+    (["lab/data"], {"cwd": "lab/data/mine"}, "task"),
+    (["lab"], {"cwd": "lab/mine"}, "node"),  # an empty mount point
+    ([], {"cwd": "lab/mine"}, "node"),
+    ([], {"log_path": "lab/logs/1.log"}, "node"),
+    (["lab/data/1.log"], {"log_path": "lab/data/1.log"}, "task"),
+    ([], {"cwd": "elsewhere"}, "task"),
+    (["lab/data"], {"log_path": "/proc/self/no.log"}, "task"),
+]
+
+
 def test_a_folder_of_the_whole_lab_that_is_gone_is_the_nodes_fault_and_any_other_the_tasks(
-    node: Node, tmp_path: Path, there: list[str], keys: dict[str, str], fault: str
+    node: Node, tmp_path: Path
 ) -> None:
-    for folder in there:
-        (tmp_path / folder).mkdir(parents=True)
-    places = {key: str(tmp_path / place) for key, place in keys.items()}
-    end = node.run(node.up(), "t1", "true", roots=[str(tmp_path / "lab"), str(tmp_path / "lab/logs")], **places)
-    assert (end["cause"], end["fault"]) == ("not_started", fault)
-    assert (tmp_path / "lab").exists() == bool(there), "nothing is made where a file system should be mounted"
+    link = node.up()
+    with each_case() as cases:
+        for at, (there, keys, fault) in enumerate(OF_THE_LAB):
+            with cases.case(f"{keys} with {there}"):
+                own = tmp_path / f"of {at}"
+                own.mkdir()
+                for folder in there:
+                    (own / folder).mkdir(parents=True)
+                places = {key: str(own / place) for key, place in keys.items()}
+                end = node.run(link, f"t{at}", "true", roots=[str(own / "lab"), str(own / "lab/logs")], **places)
+                assert (end["cause"], end["fault"]) == ("not_started", fault)
+                assert (own / "lab").exists() == bool(there), "nothing is made where a file system should be mounted"
 
 
 def test_a_disk_that_a_user_mounted_beneath_a_root_and_that_is_full_is_not_the_nodes_fault(tmp_path: Path) -> None:
@@ -167,11 +173,13 @@ def test_a_script_whose_interpreter_is_missing_says_so(node: Node, tmp_path: Pat
     assert end["error"] == f"{script} cannot be run on {socket.gethostname()}: its interpreter does not exist"
 
 
-@pytest.mark.parametrize("launch_id", ["../x", ".hidden", "a/b", "", "x" * 65, "a\nb"])
-def test_a_launch_id_that_could_lead_out_is_refused(node: Node, launch_id: str) -> None:
-    end = node.run(node.up(), launch_id, "true")
-    assert end["cause"] == "not_started"
-    assert list((node.state / "attempts").iterdir()) == []
+def test_a_launch_id_that_could_lead_out_is_refused(node: Node) -> None:
+    link = node.up()
+    with each_case() as cases:
+        for launch_id in ("../x", ".hidden", "a/b", "", "x" * 65, "a\nb"):
+            with cases.case(repr(launch_id)):
+                assert node.run(link, launch_id, "true")["cause"] == "not_started"
+                assert list((node.state / "attempts").iterdir()) == []
 
 
 def test_the_log_is_live_and_ends_with_the_exit_code(node: Node) -> None:

@@ -19,6 +19,7 @@ import pytest
 from tests.agent.people import ALICE, BOB, CAROL, LAB, ROOT, TEAM, PeopleNode, Person
 from tests.agent.small_master import alive, known
 from tests.agent.test_pythons import PYPY
+from tests.cases import each_case
 from tests.hanging_share import Share
 from tests.rights import need_real_root
 from tests.testbed import processes
@@ -231,12 +232,15 @@ def test_accounts_of_the_systems_are_refused_unless_they_are_named(node: PeopleN
     assert node.run_as(link, name, "t4", "true", run_as_allowed=["alice", 6101])["cause"] == "not_started"
 
 
-@pytest.mark.parametrize("name", ["dave", "../alice", "", ".", "alice/x", "al\nice", "-alice", "6101", "x" * 70])
-def test_an_account_that_is_not_there_is_refused(node: PeopleNode, name: str) -> None:
-    end = node.run_as(node.up(), name, "t1", "true")
-    assert (end["cause"], end["fault"]) == ("not_started", "task")
-    assert "is not the name of an account" in end["error"] or "there is no account" in end["error"]
-    assert sorted(path.name for path in node.logs.iterdir()) == []
+def test_an_account_that_is_not_there_is_refused(node: PeopleNode) -> None:
+    link = node.up()
+    with each_case() as cases:
+        for at, name in enumerate(("dave", "../alice", "", ".", "alice/x", "al\nice", "-alice", "6101", "x" * 70)):
+            with cases.case(repr(name)):
+                end = node.run_as(link, name, f"t{at}", "true")
+                assert (end["cause"], end["fault"]) == ("not_started", "task")
+                assert "is not the name of an account" in end["error"] or "there is no account" in end["error"]
+                assert sorted(path.name for path in node.logs.iterdir()) == []
 
 
 def test_an_account_that_comes_later_needs_no_other_agent(node: PeopleNode) -> None:

@@ -158,7 +158,11 @@ def test_an_older_agent_is_told_of_no_stages_and_its_shells_mark_none() -> None:
     assert order("true", env="e", setup="true")["stages"] == [CANNOT_START, SETUP_FAILED]
 
 
-@pytest.mark.parametrize("stages", ["x", [True], [0], [256], [1.5], {"a": 1}])
-def test_stages_that_are_no_exit_codes_are_refused(node: Node, stages: object) -> None:
-    end = node.run(node.up(), "t1", "true", stages=stages)
-    assert (end["cause"], end["error"]) == ("not_started", "stages is not a list of exit codes")
+def test_stages_that_are_no_exit_codes_are_refused(node: Node) -> None:
+    link = node.up()
+    wrong: tuple[object, ...] = ("x", [True], [0], [256], [1.5], {"a": 1})
+    with each_case() as cases:
+        for at, stages in enumerate(wrong):
+            with cases.case(f"{stages}"):
+                end = node.run(link, f"t{at}", "true", stages=stages)
+                assert (end["cause"], end["error"]) == ("not_started", "stages is not a list of exit codes")

@@ -16,6 +16,7 @@ from monitor.agent.probe import probe as probe_module
 from monitor.agent.probe.probe import Probe
 from monitor.agent.probe.probes import MAX_PROBES
 from tests.agent.small_master import Link, Node, alive
+from tests.cases import each_case
 from tests.waiting import until
 from wire.framing import strict_loads
 
@@ -92,27 +93,30 @@ def test_bytes_that_are_not_text_are_replaced(node: Node) -> None:
     assert bash(node.up(), r"printf 'a\xffb'")["output"] == "a\ufffdb"
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"argv": ["/no/such/python"]}, "/no/such/python: No such file or directory"),
-        ({"argv": ["no-such-program"]}, "no-such-program: No such file or directory"),
-        ({"argv": ["/etc/passwd"]}, "/etc/passwd: Permission denied"),
-        ({"argv": ["/bin/true", "a\0b"]}, "/bin/true: embedded null byte"),
-        ({"cwd": "/no/such/folder"}, "/no/such/folder: No such file or directory"),
-        ({"cwd": "/etc/passwd"}, "/etc/passwd: Not a directory"),
-        ({"argv": []}, "argv is not a list of words"),
-        ({"env": {"A": 1}}, "env is not an object of strings"),
-        ({"cwd": 5}, "cwd is not a folder's name"),
-        ({"stdin": None}, "stdin is not text"),
-        ({"timeout_s": "soon"}, "timeout_s is not a positive number"),
-        ({"timeout_s": 0}, "timeout_s is not a positive number"),
-        ({"output_limit": -1}, "output_limit is not a number of bytes"),
-    ],
-)
-def test_what_cannot_be_asked_says_why(node: Node, keys: dict[str, object], said: str) -> None:
-    answer = node.up().probe(**{"argv": ["/bin/true"], **keys})  # type: ignore[arg-type]
-    assert (answer["error"], answer["code"], answer["output"]) == (said, None, "")
+CANNOT_BE_ASKED: list[tuple[dict[str, Any], str]] = [
+    ({"argv": ["/no/such/python"]}, "/no/such/python: No such file or directory"),
+    ({"argv": ["no-such-program"]}, "no-such-program: No such file or directory"),
+    ({"argv": ["/etc/passwd"]}, "/etc/passwd: Permission denied"),
+    ({"argv": ["/bin/true", "a\0b"]}, "/bin/true: embedded null byte"),
+    ({"cwd": "/no/such/folder"}, "/no/such/folder: No such file or directory"),
+    ({"cwd": "/etc/passwd"}, "/etc/passwd: Not a directory"),
+    ({"argv": []}, "argv is not a list of words"),
+    ({"env": {"A": 1}}, "env is not an object of strings"),
+    ({"cwd": 5}, "cwd is not a folder's name"),
+    ({"stdin": None}, "stdin is not text"),
+    ({"timeout_s": "soon"}, "timeout_s is not a positive number"),
+    ({"timeout_s": 0}, "timeout_s is not a positive number"),
+    ({"output_limit": -1}, "output_limit is not a number of bytes"),
+]
+
+
+def test_what_cannot_be_asked_says_why(node: Node) -> None:
+    link = node.up()
+    with each_case() as cases:
+        for keys, said in CANNOT_BE_ASKED:
+            with cases.case(f"{keys}"):
+                answer = link.probe(**{"argv": ["/bin/true"], **keys})
+                assert (answer["error"], answer["code"], answer["output"]) == (said, None, "")
 
 
 def test_when_its_time_is_over_the_whole_tree_is_killed_and_what_it_said_is_kept(node: Node, tmp_path: Path) -> None:
