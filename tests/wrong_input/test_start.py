@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.ports import free_ports
-from tests.soak import one_in
 from tests.system.lab import PORTS
 from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8
@@ -260,24 +260,26 @@ SPOILED: dict[str, Callable[[Path], Path]] = {
 }
 
 
-@pytest.mark.parametrize("spoil", one_in(2, [pytest.param(spoil, id=name) for name, spoil in SPOILED.items()]))
-def test_a_spoiled_queue_is_refused_by_name_and_left_as_it_is(lab: Lab8, spoil: Callable[[Path], Path]) -> None:
+def test_a_spoiled_queue_is_refused_by_name_and_left_as_it_is(lab: Lab8) -> None:
     lab.start()
     for number in range(3):
         lab.submit("--hold", "--name", f"任务 {number}", "--", "true")
     lab.stop_master()
     shutil.copytree(lab.task_info, lab.folder / "backup")
-    path = spoil(lab.task_info)
-    before = {one.name: one.read_bytes() for one in lab.task_info.iterdir() if one.is_file()}
-    refusal = lab.refused_start()
-    assert refusal.code == "store_corrupt"
-    assert str(lab.task_info) in refusal.message
-    assert path.name in refusal.message
-    for one in lab.task_info.iterdir():
-        if one.is_file() and one.name != "lock":
-            assert one.read_bytes() == before[one.name]
-    shutil.rmtree(lab.task_info)
-    shutil.copytree(lab.folder / "backup", lab.task_info)
+    with each_case() as cases:
+        for name, spoil in SPOILED.items():
+            with cases.case(name):
+                path = spoil(lab.task_info)
+                before = {one.name: one.read_bytes() for one in lab.task_info.iterdir() if one.is_file()}
+                refusal = lab.refused_start()
+                assert refusal.code == "store_corrupt"
+                assert str(lab.task_info) in refusal.message
+                assert path.name in refusal.message
+                for one in lab.task_info.iterdir():
+                    if one.is_file() and one.name != "lock":
+                        assert one.read_bytes() == before[one.name]
+            shutil.rmtree(lab.task_info)
+            shutil.copytree(lab.folder / "backup", lab.task_info)
     lab.start()
     assert sorted(lab.tasks()) == [1, 2, 3]
 
