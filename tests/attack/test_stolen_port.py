@@ -64,7 +64,10 @@ def test_nor_by_an_address_of_the_machine_that_others_reach_too() -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("way", ["takes", "hands on", ROOTS])
-def test_it_is_said_to_the_account_that_had_the_port_at_the_log_in(host: str, way: str) -> None:
+def test_it_is_said_to_the_account_that_had_the_port_at_the_log_in(
+    host: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client.session.CONNECT_TIMEOUT_S", 1.0)  # it answers nothing
     with squatting(MASTERS, host, way) as master:
         session = Session(host, master.port, TOKEN, patience=0, end=knowing(MASTERS))
         with pytest.raises(UnreachableError):
