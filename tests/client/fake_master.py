@@ -85,6 +85,9 @@ class FakeMaster:
         if request["method"] == "server.hello" and "server.hello" not in self.verbs:
             return {**envelope, "result": {"lab": request["params"]["lab"]}}  # it is of every lab
         self.calls.append((request["method"], request["params"]))
+        if request["method"] not in self.verbs:  # as every master does; who hears nothing asks again for a while
+            error = {"code": -32601, "message": "there is no such verb", "data": {"code": "unknown_method"}}
+            return {**envelope, "error": error}
         try:
             return {**envelope, "result": self.verbs[request["method"]](request["params"])}
         except Refusal as error:
