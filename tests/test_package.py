@@ -19,6 +19,7 @@ import muster
 from client import shapes
 from tests.cases import each_case
 from tests.client.fake_master import FakeMaster, task
+from tests.trees import nodes
 from wire import errors
 from wire.version import VERSION
 
@@ -114,7 +115,7 @@ def test_every_library_that_is_imported_is_declared_with_a_lower_bound() -> None
 
 def _imported(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {one.name.partition(".")[0] for one in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
