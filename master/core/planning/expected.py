@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -12,11 +12,15 @@ Source: TypeAlias = Literal["command", "gpus", "owner", "all"]
 
 class Runs(NamedTuple):
     """The runs by which somebody says how long tasks take at most: how many there are (`total`), and the number of the
-    last one of each owner who has some (`last`). As long as that is the same, and a task is as it was, so is what is
-    said of it; for an owner who has none all runs count."""
+    last one of each owner who has some (`last`, the newest at its end). As long as that is the same, and a task is as
+    it was, so is what is said of it; for an owner who has none all runs count."""
 
     total: int
-    last: Mapping[str, int]
+    last: dict[str, int]
+
+    def owners_since(self, before: int) -> set[str]:
+        """Return the owners of the runs that are newer than the first so many."""
+        return set(takewhile(lambda owner: self.last[owner] > before, reversed(self.last)))
 
 
 class Expected(msgspec.Struct, frozen=True):

@@ -6,11 +6,13 @@ Pure. The end of a task is known by its limit, or by what its like took. Tasks o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from master.core.nodes.inventory import Inventory
 from master.core.nodes.node import Node
@@ -59,18 +61,42 @@ Ahead: TypeAlias = "tuple[Sequence[Task], Hold | None]"
 
 _Timed: TypeAlias = tuple[float, float, int, Task]
 """When a task ends, when it began, and its id: by these they are sorted."""
+_TASK: Callable[[_Timed], Task] = itemgetter(3)
+_ID: Callable[[Task], int] = attrgetter("id")
 
 
-class InOrder(NamedTuple):
-    """The tasks on a node in the order in which they end, as that was found at `begin`. Of those that have begun it
-    holds until `end`, while nothing of them changes and their owners have no more runs than these (`runs`); `timed`:
-    with the keys of it, in the same order."""
+class InOrder:
+    """The tasks on a node in the order in which they end (`tasks`, another list whenever the order is another).
+    `timed`: those that have begun, sorted, with the keys of it: these hold from `begin` until `end`, while nothing of
+    the tasks changes and none of their `owners` has more runs than when there were so many (`runs`). `fresh`: the
+    others."""
 
-    tasks: Sequence[Task]
-    timed: list[_Timed]
-    begin: float
-    end: float
-    runs: int
+    __slots__ = ("_begun", "begin", "end", "fresh", "owners", "runs", "tasks", "timed")
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.tasks = tasks
+        self.timed: list[_Timed] = []
+        self._begun = list[Task]()
+        self.begin, self.end = _NEVER, _NEVER
+        self.fresh = tuple([task for task in tasks if not task.started_at])
+        self.owners = tuple({task.owner for task in tasks})
+        self.runs = 0
+
+    def hold(self, timed: list[_Timed], now: float) -> None:
+        """From now on it is by these keys that those stand which have begun."""
+        self.timed = sorted(timed)
+        self._begun = list(map(_TASK, self.timed))
+        self.begin, self.end = now, self.timed[0][0] if timed else _NEVER
+
+    def sort(self, fresh: Iterable[_Timed]) -> None:
+        """Put all in order, with these keys of those that have not begun."""
+        tasks = self._begun.copy() if self.fresh else self._begun
+        for one in sorted(fresh, reverse=True):
+            tasks.insert(bisect_left(self.timed, one), one[3])
+        if tasks != self.tasks:
+            self.tasks = tasks
+        if not self.fresh:
+            self._begun = self.tasks  # once: most nodes have no others
 
 
 IN_ORDER = "in order"
@@ -94,6 +120,7 @@ class Forecast:
         self._found_on = found_on
         self._runs = runs
         self._runs_now: Runs | None = None
+        self._owners_since: dict[int, set[str]] = {}
         self._tasks = tasks
         self._at_most = at_most
         self._ends: dict[int, float | None] = {}
@@ -170,38 +197,46 @@ class Forecast:
         """The tasks on a node, in the order in which they end."""
         found = self._holders.get(node.name)
         if found is None:
-            found = self._holders[node.name] = self._order_on(node).tasks
+            found = self._holders[node.name] = self._order_on(node)
         return found
 
-    def _order_on(self, node: Node) -> InOrder:
+    def _order_on(self, node: Node) -> Sequence[Task]:
         """As it was found before; tasks whose owners have more runs by now are looked at anew, and those that have not
         begun."""
         if self._found_on is None or self._runs is None:
-            return self._in_order([self._timed(self._tasks[holder]) for holder in node.active], 0)
+            return self._in_order(map(self.task, node.active))
         if self._runs_now is None:
             self._runs_now = self._runs()
-        total, last = self._runs_now
-        kept = self._found_on(node.name)
+        kept, runs, now = self._found_on(node.name), self._runs_now, self.now
         known: InOrder | None = kept.get(IN_ORDER)
-        if known is None or not known.begin <= self.now <= known.end:
-            timed = [self._timed(self._tasks[holder]) for holder in node.active]
-            known = kept[IN_ORDER] = self._in_order(timed, total)
-            return known
-        before = known.runs
-        anew = [not task.started_at or last.get(task.owner, total) > before for task in known.tasks]
-        if True in anew:
-            pairs = zip(anew, known.timed, strict=True)
-            timed = [self._timed(one[3]) if is_anew else one for is_anew, one in pairs]
-            known = kept[IN_ORDER] = self._in_order(timed, total, known.tasks)
-        return known
+        if known is None:
+            known = kept[IN_ORDER] = InOrder(list(map(self.task, node.active)))
+        is_other = True
+        if not known.begin <= now <= known.end:
+            known.hold([self._timed(task) for task in known.tasks if task.started_at], now)
+        elif self._have_run_more(known, runs):
+            (total, last), before = runs, known.runs
+            timed = [self._timed(one[3]) if last.get(one[3].owner, total) > before else one for one in known.timed]
+            known.hold(timed, now)
+        else:
+            is_other = bool(known.fresh)
+        if is_other:
+            known.sort(map(self._timed, known.fresh))
+        known.runs = runs.total
+        return known.tasks
 
-    def _in_order(self, timed: list[_Timed], runs: int, before: Sequence[Task] = ()) -> InOrder:
-        """`before`: the order that there was, which mostly is the same."""
-        timed.sort()
-        found = [one[3] for one in timed]
-        tasks = before if _ids(found) == _ids(before) else found
-        end = next((one[0] for one in timed if one[3].started_at), _NEVER)
-        return InOrder(tasks, timed, self.now, end, runs)
+    def _have_run_more(self, known: InOrder, runs: Runs) -> bool:
+        """Has one of the owners more runs by now? For one who has none all runs count."""
+        before = known.runs
+        if before == runs.total:
+            return False
+        if before not in self._owners_since:
+            self._owners_since[before] = runs.owners_since(before)
+        newer = self._owners_since[before]
+        return not newer.isdisjoint(known.owners) or not all(owner in runs.last for owner in known.owners)
+
+    def _in_order(self, tasks: Iterable[Task]) -> Sequence[Task]:
+        return list(map(_TASK, sorted(map(self._timed, tasks))))
 
     def _timed(self, task: Task) -> _Timed:
         ends, number = self._ends, task.id
@@ -218,7 +253,7 @@ class Forecast:
         free = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
         active = {holder for node in inventory.nodes.values() for holder in node.active}
         holders = [one for one in map(self.task, active) if _asks(request_of(one), need.resource)]
-        return self._ahead(task_id, free, (need,), self._in_order(list(map(self._timed, holders)), 0).tasks, give_back)
+        return self._ahead(task_id, free, (need,), self._in_order(holders), give_back)
 
     def needed(self, node: Node, request: Request, holders: Iterable[int]) -> list[int]:
         """Return those of the tasks that end before this fits on a node without which it would not fit: of several
@@ -270,7 +305,7 @@ def _end(free: Free, needs: Collection[Need], holders: Iterable[Task], give_back
 
 
 def _ids(tasks: Iterable[Task]) -> list[int]:
-    return [task.id for task in tasks]
+    return list(map(_ID, tasks))
 
 
 def _of_node(task: Task) -> Iterable[Need]:

@@ -132,7 +132,8 @@ class Learned:
         if task.started_at is None or task.ended_at is None or task.is_allocation:
             return
         self._runs += 1
-        self._last_run[task.owner] = self._runs
+        self._last_run.pop(task.owner, None)
+        self._last_run[task.owner] = self._runs  # at the end, for it is the newest
         self._highs.pop(task.owner, None)
         self._highs.pop(None, None)
         took = task.ran_s + max(0.0, task.ended_at - task.started_at)

@@ -49,9 +49,10 @@ def _agreed(holds: dict[str, Hold]) -> dict[str, Hold]:
     that lacks, nothing but licences is kept."""
     if any(is_licence(name) and hold.holders for name, hold in holds.items()):
         holds = {name: hold for name, hold in holds.items() if is_licence(name)}
-    ends = [hold.until for hold in holds.values()]
+    known = [hold.until for hold in holds.values() if hold.until is not None]
+    until = max(known) if known and len(known) == len(holds) else None
     for hold in holds.values():
-        hold.until = None if None in ends else max(end for end in ends if end is not None)
+        hold.until = until
     return holds
 
 

@@ -154,3 +154,14 @@ def test_a_run_changes_what_is_said_of_its_owners_tasks_and_of_those_whose_owner
     assert [at_most(one) for one in (ann, anns_other, bob, cem)] == [40.0, 40.0, 20.0, 40.0]
     run_for(core, 5.0, owner="cem", command="other")
     assert at_most(cem) == 5.0, "they have runs now, and those of others say nothing"
+
+
+def test_of_the_owners_who_ran_those_are_told_who_ran_since() -> None:
+    core = core_with()
+    for owner in ("ann", "bob", "cem"):
+        run_for(core, 10.0, owner=owner)
+    before = core.learned.runs().total
+    assert not core.learned.runs().owners_since(before)
+    run_for(core, 10.0, owner="ann")
+    assert core.learned.runs().owners_since(before) == {"ann"}
+    assert core.learned.runs().owners_since(before - 1) == {"ann", "cem"}
