@@ -22,6 +22,7 @@ from master.core.tasks.request import Demand, Request
 
 _Same: TypeAlias = tuple[int, Hashable]
 """The bit of a kind of nodes, and what is kept on some of them."""
+NO_PLACES: frozenset[int] = frozenset()
 Passes = Callable[[int, Hold], bool]
 """May a task, by its id, have what is kept for another?"""
 
@@ -39,6 +40,8 @@ class Availability:
         self.cluster = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
         self.is_open_to_all = self.free.is_open_to_all
         self.root_owners = self.free.root_owners
+        self._is_open = self.is_open_to_all and not self.root_owners
+        self.fits_nowhere = self.free.fits_nowhere
         self.passes: Passes = only_its_own
         self._inventory = inventory
         self._within: dict[int, dict[str, Free]] = {}
@@ -94,11 +97,6 @@ class Availability:
         """May its owner's tasks go to each node, as nearly all others' may (see `Node`)?"""
         return self.is_open_to_all and (demand.by_admin or demand.owner not in self.root_owners)
 
-    def fits_nowhere(self, request: Request) -> bool:
-        """Is there no node where it would fit, were nothing kept for others? That is found in a moment, where nothing
-        is said of certain nodes' GPUs, of licences, or of an allocation."""
-        return not (request.gpus_on or request.shared or request.within is not None or self.free.fits_on_some(request))
-
     def within(self, allocation: int) -> dict[str, Free]:
         """Return the free GPUs among those that an allocation holds, by node, of the nodes that take tasks."""
         found = self._within.get(allocation)
@@ -153,12 +151,13 @@ class Availability:
         return self._admits(demand, names)
 
     def in_the_way(self, demand: Demand) -> list[Hold]:
-        """Return the reservations of others without which the demand would fit: on licences, and on nodes, once for all
-        of one kind of which the same is kept."""
+        """Return the reservations of others without which the demand would fit, on licences and on nodes: one for each
+        task and time, for whether somebody may pass depends on nothing else."""
         same = self._same(demand)
         found = self._in_the_way.get(same)
         if found is None:
-            found = self._in_the_way[same] = self._found_in_the_way(demand)
+            alike = {(hold.task, hold.until): hold for hold in self._found_in_the_way(demand)}
+            found = self._in_the_way[same] = list(alike.values())
         return found
 
     def _found_in_the_way(self, demand: Demand) -> list[Hold]:
@@ -218,28 +217,50 @@ class Availability:
         return any(self._may_take(demand, place) for place in pile.places)
 
     def _best(self, demand: Demand, task_id: int) -> list[int]:
-        """The best places of nodes where it fits beside what is kept there."""
+        """The best places of nodes where it fits, also beside what is kept there; of equals the first in the
+        registry."""
         request, free = demand.request, self.free
         if request.only:
             return self._best_of_named(demand, task_id)
         among = free.places_of(node.name for node in self.open_to(demand)) if request.avoid else None
-        without = {*self._beside, *free.places_of(request.exclude)} if request.exclude else self._beside
-        found = free.best(demand, without, among)
-        alone = len(found)
-        worst = found[-1] if alone >= request.nodes else None  # what is no better is not looked at more closely
-        for rating, pile in self._held_for(request):
-            if (worst is None or (rating, pile.places[0]) < worst) and self._fits_beside(pile, request, task_id):
-                able = (place for place in pile.places if self._may_take(demand, place))
-                found += [(rating, place) for place in islice(able, request.nodes)]
-        if len(found) > alone:
-            found.sort()
-        return [place for _, place in found[: request.nodes]]
+        excluded = free.places_of(request.exclude) if request.exclude else NO_PLACES
+        without = {*self._beside, *excluded} if excluded else self._beside
+        count, found, worst, piles = request.nodes, list[tuple[Any, int]](), None, self._piles
+        for rating, bit, kind in free.the_best_first(request):
+            if not kind.places:
+                continue
+            if worst is not None and rating != worst:
+                break
+            if not (kind.is_for_all or kind.takes(demand.owner, by_admin=demand.by_admin)):
+                continue
+            if bit in piles:
+                found += [(rating, place) for place in kind.first(count, without, among)]
+                found += [(rating, place) for place in self._beside_others(bit, demand, task_id)]
+            elif count == 1 and not excluded and among is None:  # as mostly
+                found.append((rating, kind.places[0]))
+            else:
+                found += [(rating, place) for place in kind.first(count, excluded, among)]
+            if len(found) >= count:
+                worst = rating
+        found.sort()
+        return [place for _, place in found[:count]]
+
+    def _beside_others(self, bit: int, demand: Demand, task_id: int) -> list[int]:
+        """The first places on nodes of a kind that takes it where it fits beside what is kept there, of each pile as
+        many as it wants."""
+        request, found = demand.request, list[int]()
+        takes_all = not request.exclude and not request.avoid
+        for pile in self._piles[bit].values():
+            if self._fits_beside(pile, request, task_id):
+                able = (place for place in pile.places if takes_all or self._may_take(demand, place))
+                found += islice(able, request.nodes)
+        return found
 
     def _best_of_named(self, demand: Demand, task_id: int) -> list[int]:
         """The same where the nodes are named: of equals the one that was named first. If all are wanted they are in
         the order in which they are named: that is who is rank 0."""
         request, fitting = demand.request, list[tuple[Any, int, int]]()
-        if not request.gpus_on and not self.free.fits_on_some(request):
+        if not request.gpus_on and not self.free.the_best_first(request):
             return []
         for node in self.open_to(demand):
             place = self.free.place_of(node.name)
@@ -252,7 +273,7 @@ class Availability:
 
     def _same(self, demand: Demand) -> object:
         """Of those with the same the same is to be said, but of whom a node may be kept for."""
-        return demand.request if self.is_open_as_to_all(demand) else demand
+        return demand.request if self._is_open or self.is_open_as_to_all(demand) else demand
 
     def _changed(self) -> None:
         self._refused.clear()

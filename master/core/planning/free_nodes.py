@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,7 @@ from master.core.nodes.inventory import Inventory
 from master.core.nodes.resources import GPUS, FreeNode, GpusKept, Kept, Need, Scope, rows_of, use_spare
 from master.core.planning.alike import Access, Candidates, Kind, Taken
 from master.core.planning.placement import DEFAULT, POLICIES
-from master.core.tasks.request import KEPT, Demand, Request
+from master.core.tasks.request import KEPT, Request
 
 SPARE_KINDS = 1000
 """So many kinds of which there is no node, and as many as there are others, are remembered: they come back."""
@@ -57,6 +57,7 @@ class FreeNodes:
         self._found: dict[str, dict[Hashable, Any]] = {}
         self._answers: dict[Request, dict[str, Any]] = {}
         self._candidates: dict[Request, Candidates] = {}
+        self._plainly: dict[Request, Candidates] = {}  # those of them that `fits_nowhere` tells of
         self._taken: dict[int, Kind] = {}
         self.live = 0
         for at in range(len(self._names)):
@@ -156,38 +157,24 @@ class FreeNodes:
         candidates = self._candidates_for(request)
         return candidates.ratings if candidates.look(self._live_for(candidates), self._by_bit) else NOWHERE
 
-    def fits_on_some(self, request: Request) -> bool:
-        """Is there room for one part of it on any node?"""
-        candidates = self._candidates.get(request) or self._candidates_for(request)
+    def fits_nowhere(self, request: Request) -> bool:
+        """Is there no node where it would fit, were nothing kept for others? That is found in a moment, where nothing
+        is said of certain nodes' GPUs, of licences, or of an allocation; of others it is said of none."""
+        candidates = self._plainly.get(request)
+        if candidates is None:
+            if request.gpus_on or request.shared or request.within is not None:
+                return False
+            candidates = self._plainly[request] = self._candidates_for(request)
         if candidates.whole and not self.live & self._with_whole[candidates.whole]:
-            return False  # as mostly in a full cluster
+            return True  # as mostly in a full cluster
         live = self._live_for(candidates)
-        return live != 0 and (live & candidates.able != 0 or candidates.look(live, self._by_bit) != 0)
+        return not live or not (live & candidates.able or candidates.look(live, self._by_bit))
 
-    def best(self, demand: Demand, without: Collection[int], among: Collection[int] | None) -> list[tuple[Any, int]]:
-        """The best places for so many parts as its request has, or as there are, with their ratings; of equals the
-        first in the registry."""
-        candidates, count = self._candidates_for(demand.request), demand.request.nodes
-        found: list[tuple[Any, int]] = []
-        if not candidates.look(self._live_for(candidates), self._by_bit):
-            return found
-        worst = None  # the rating of the last, where there are enough
-        for rating, _, kind in candidates.the_best_first:
-            if not kind.places:
-                continue
-            if worst is not None and rating != worst:
-                break
-            if kind.is_for_all or kind.takes(demand.owner, by_admin=demand.by_admin):
-                if count == 1 and among is None and (first := kind.places[0]) not in without:
-                    found.append((rating, first))
-                    worst = rating
-                    continue
-                for place in kind.first(count, without, among):
-                    found.append((rating, place))  # noqa: PERF401 (mostly it is one)
-                if len(found) >= count:
-                    worst = rating
-        found.sort()
-        return found[:count]
+    def the_best_first(self, request: Request) -> Sequence[tuple[Any, int, Kind]]:
+        """Return the kinds where there is room for one part of it, the best first, with the ratings and their bits;
+        some may have no node now. Nothing where it fits on no node."""
+        candidates = self._candidates_for(request)
+        return candidates.the_best_first if candidates.look(self._live_for(candidates), self._by_bit) else ()
 
     # -- taking -----------------------------------------------------------------------------------------------
 
@@ -290,6 +277,7 @@ class FreeNodes:
         if found is None:
             if len(self._candidates) >= KEPT:
                 self._candidates.clear()
+                self._plainly.clear()
             one = request.of_one_node
             found = self._candidates.get(one)
             if found is None:

@@ -194,39 +194,47 @@ class _Round:
         self._ledger = NO_LEDGER if plan_input.quotas is None else plan_input.quotas.ledger()
         self._waiting = {} if self._available.is_empty else plan_input.tasks
         self._looks = LOOKS
-        self._groups_kept: tuple[tuple[Reservation, ...], dict[Request, list[Demand]]] = ((), {})
         rules = plan_input.settings.scheduler
         forecast = Forecast(plan_input.tasks, plan_input.at_most, now, free.found_on, plan_input.runs)
         self._patience_s = rules.reserve_after
         self.reserving = Reserving(forecast, plan_input.inventory, most=rules.reservations, kind_of=free.kind_before)
         self.reserving.renew(plan_input.reserved(now), plan_input.demands.order, self._nodes_for)
         self._available.passes = self.reserving.passes
+        self._note_kept()
+
+    def _note_kept(self) -> None:
+        """Room is kept for others than before."""
         self._available.holds = self.reserving.holds
+        self._may_reserve = True  # until one may not: those behind it rank no higher
+        self._reserved = {one.task for one in self.reserving.kept}
+        groups = [self._plan_input.demands.group_of(task) for task in self._reserved]
+        self._groups_kept = {group for group in groups if group is not None}
+        self._requests_kept = {group.request for group in self._groups_kept}
 
     def starts(self, wishes: list[tuple[Order, Demand]]) -> Iterator[Placement]:
         """Yield the placements of the tasks that can start. `wishes`: the first of those that ask for the same, in
         order, by which the next one of all is found."""
-        available, ledger = self._available, self._ledger
-        lines = self._lines(wishes)
+        available, ledger, fits_nowhere = self._available, self._ledger, self._available.fits_nowhere
+        begun: dict[int, Line] = {}  # by the id of its first; others are made when somebody behind theirs is looked at
+        lines = self._lines(wishes, begun)
         left = len(lines)  # of so many it is not known yet that there is no room for them
-        for at, (order, demand, begun) in enumerate(lines, 1):
+        for at, (order, demand) in enumerate(lines, 1):
             if not left:
                 break
-            line = begun
-            if not ledger.allows(demand):  # nor any other that is alike, until somebody's task ends
-                self._let_go_all(demand)
+            line = begun.pop(order.id, None) if begun else None
+            if ledger is not NO_LEDGER and not ledger.allows(demand):
+                self._let_go_all(demand)  # nor may any other that is alike, until somebody's task ends
                 line = line or self._line(order, demand)
                 line.drop_group()
             elif line is not None and line.is_closed:
                 line.drop_group()
-            elif available.fits_nowhere(demand.request):
+            elif fits_nowhere(demand.request):
                 self._has_to_wait(order, demand)
                 left -= 1
-                kept = self._kept_for(demand.request)
-                if line is None and not kept:  # as mostly: nobody behind it is looked at
-                    continue
+                if line is None and demand.request not in self._requests_kept:
+                    continue  # as mostly: nobody behind it is looked at
                 line = line or self._line(order, demand)
-                line.close(but=kept)
+                line.close(but=self._kept_for(demand.request))
             elif (parts := available.place(ledger.within(demand), order.id)) is not None:
                 self._let_go(order.id)
                 ledger.take(demand, parts)
@@ -243,29 +251,31 @@ class _Round:
                     line = line or self._line(order, demand)
                     line.close(but=self._kept_for(demand.request))
             if line.first is not None:
-                insort(lines, (line.first, line.demand, line), at, key=_BY_ORDER)
-        yield from self._reserved()
+                insort(lines, (line.first, line.demand), at, key=_BY_ORDER)
+                begun[line.first.id] = line
+        yield from self._starts_reserved()
 
     def _line(self, order: Order, demand: Demand) -> Line:
         return Line(self._plan_input.demands, (order, demand))
 
-    def _lines(self, wishes: list[tuple[Order, Demand]]) -> list[tuple[Order, Demand, Line | None]]:
-        """One for each wish, in order; where somebody may go where others may not, for each who has it. A line is made
-        when somebody behind its first is looked at."""
+    def _lines(self, wishes: list[tuple[Order, Demand]], begun: dict[int, Line]) -> list[tuple[Order, Demand]]:
+        """The first of each wish, in order; where somebody may go where others may not, of each who has it: then each
+        of them has a line of their own."""
         demands, root_owners = self._plan_input.demands, self._available.root_owners
         if self._available.is_open_to_all and not root_owners:  # as mostly
-            return [(order, demand, None) for order, demand in wishes]
-        lines: list[tuple[Order, Demand, Line | None]] = []
+            return wishes
+        lines: list[tuple[Order, Demand]] = []
         for order, demand in wishes:
             if self._available.is_open_to_all and not demands.has_weak(demand.request, root_owners):
-                lines.append((order, demand, None))
+                lines.append((order, demand))
             else:
                 groups = demands.groups_of(demand.request)
-                lines += [(*one, Line(demands, one, is_alone=True)) for one in groups]
+                begun.update((one[0].id, Line(demands, one, is_alone=True)) for one in groups)
+                lines += groups
         lines.sort(key=_BY_ORDER)
         return lines
 
-    def _reserved(self) -> Iterator[Placement]:
+    def _starts_reserved(self) -> Iterator[Placement]:
         """Those for which room is kept, if they stand behind more of their like than are looked at in a round."""
         for one in self.reserving.kept:
             demand = self._plan_input.demands.group_of(one.task)
@@ -286,14 +296,7 @@ class _Round:
 
     def _kept_for(self, request: Request) -> list[Demand]:
         """The groups of those who ask for this and for whom room is kept."""
-        kept, groups = self._groups_kept
-        if kept is not self.reserving.kept:
-            kept, groups = self.reserving.kept, {}
-            for demand in (self._plan_input.demands.group_of(one.task) for one in kept):
-                if demand is not None:
-                    groups.setdefault(demand.request, []).append(demand)
-            self._groups_kept = kept, groups
-        return groups.get(request, [])
+        return [group for group in self._groups_kept if group.request == request]
 
     def _let_go_all(self, demand: Demand) -> None:
         """Nothing needs to be kept for any task with this demand."""
@@ -304,21 +307,25 @@ class _Round:
     def _let_go(self, task_id: int) -> None:
         """Nothing needs to be kept for this task: it starts, or may not."""
         if self.reserving.drop(task_id):
-            self._available.holds = self.reserving.holds
+            self._note_kept()
 
     def _has_to_wait(self, order: Order, demand: Demand) -> None:
         """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
         it."""
         task = self._waiting.get(order.id)
-        if task is None or task.within is not None:
+        if task is None or demand.request.within is not None:
             return  # within an allocation nobody passes those who wait longer
         due = due_at(task, self._patience_s)
         if due > self._now:
             self.wake_at = due if self.wake_at is None else min(due, self.wake_at)
-        elif self.reserving.may_reserve(order) and self.reserving.reserve(
-            order, demand.request, self._available.open_to(demand)
-        ):
-            self._available.holds = self.reserving.holds
+        elif self._may_reserve or order.id in self._reserved:
+            self._reserve(order, demand)
+
+    def _reserve(self, order: Order, demand: Demand) -> None:
+        if not self.reserving.may_reserve(order):
+            self._may_reserve = False
+        elif self.reserving.reserve(order, demand.request, self._available.open_to(demand)):
+            self._note_kept()
 
     def _another_may_pass(self, demand: Demand) -> bool:
         """It is only in the way of what is kept for others: one behind it that takes less time may not be. How many are

@@ -6,11 +6,12 @@ import pytest
 
 from master.core.nodes.inventory import Inventory, NodeSpec, NodeState
 from master.core.nodes.resources import FreeNode
+from master.core.planning.availability import Availability
 from master.core.planning.forecast import Forecast, Hold
 from master.core.planning.free_nodes import FreeNodes
 from master.core.planning.reservations import Reserving
 from master.core.tasks.backlog import order_of
-from master.core.tasks.request import request_of
+from master.core.tasks.request import demand_of, request_of
 from master.core.tasks.task import Task
 from tests.calls import calls_of
 from tests.master.core.small_core import BOOT
@@ -67,3 +68,20 @@ def test_where_enough_nodes_are_free_no_other_is_looked_at_for_a_reservation() -
     assert reserving.reserve(order_of(task), request_of(task), nodes)
     assert list(reserving.holds) == ["n0", "n1"]
     assert next(nodes).name == "n2"
+
+
+def test_of_what_is_kept_on_many_nodes_for_one_task_until_one_time_one_is_in_the_way() -> None:
+    available = Availability(inventory_of(3))
+    available.holds = {f"n{at}": hold(*range(at, 4)) for at in range(3)}
+    demand = demand_of(Task(id=2, command="true", owner="ann", gpus=4))
+    assert available.place(demand, 2) is None
+    assert [one.task for one in available.in_the_way(demand)] == [1]
+
+
+def test_where_one_task_may_pass_it_gets_the_first_node_as_if_nothing_were_kept() -> None:
+    available = Availability(inventory_of(3))
+    available.holds = {f"n{at}": hold(*range(at, 4)) for at in range(3)}
+    available.passes = lambda task_id, _hold: task_id == 3
+    demand = demand_of(Task(id=2, command="true", owner="ann", gpus=4))
+    assert available.place(demand, 2) is None
+    assert [part.node for part in available.place(demand, 3) or ()] == ["n0"]
