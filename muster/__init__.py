@@ -69,6 +69,7 @@ from client.shapes import (
     Unstarted,
     Use,
     User,
+    UserShare,
     Who,
     Why,
 )
@@ -172,6 +173,7 @@ __all__ = [
     "UntrustedError",
     "Use",
     "User",
+    "UserShare",
     "Who",
     "Why",
     "connect",

@@ -31,7 +31,7 @@ from tests.master.drivers.report_story import Reporting
 from tests.master.in_process import InProcess, Peer, eof, run
 from tests.master.ports.test_connection_counts import Guest
 from tests.master.verbs.test_people import People
-from tests.test_imports import ROOT
+from tests.trees import ROOT
 from tests.waiting import settled
 
 KIB, MIB = 1 << 10, 1 << 20
