@@ -8,6 +8,7 @@ is ever removed here: a task may be tried again weeks later.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -63,12 +64,13 @@ def _snapshot(here: str) -> InSnapshot:
     if not code:
         raise coded_error("bad_request", "snapshot_of_nothing", path=top)
     home = _home(top)
+    trusted = _trusted(top)
     copy, size = tempfile.mkdtemp(prefix=".new-", dir=home), 0
     try:
         digest, size = _copied(top, copy, code)
         os.chmod(copy, _mode(top))
         _link_rest(top, copy, code)
-        copy = _settled(copy, os.path.join(home, digest[:DIGEST]), code, digest)
+        copy = _settled(copy, os.path.join(home, digest[:DIGEST]), code, digest, trusted)
     except BaseException:
         shutil.rmtree(copy, ignore_errors=True)
         raise
@@ -177,13 +179,42 @@ def _parents(name: str) -> Iterator[str]:
 # -- the copy -----------------------------------------------------------------------------------------------------
 
 
+def _trusted(top: str) -> set[int]:
+    """Return the accounts whose copies are taken for one's own: the own one, root, and the one that the folder of the
+    code belongs to."""
+    return {os.geteuid(), 0, os.stat(top).st_uid}
+
+
 def _home(top: str) -> str:
-    """Where copies of this folder lie, out of git's sight."""
-    home = os.path.join(top, FOLDER, "snapshots")
-    os.makedirs(home, exist_ok=True)
+    """Where copies of this folder lie, out of git's sight. Raises BadRequestError where another account could put
+    something else in the place of a copy, and so choose what a waiting task runs."""
+    home = top
+    for name in (FOLDER, "snapshots"):
+        home = os.path.join(home, name)
+        with suppress(FileExistsError):
+            os.mkdir(home)
+            os.chmod(home, _mode(top))
+        _check_others(top, home)
     with suppress(FileExistsError), open(os.path.join(top, FOLDER, ".gitignore"), "x", encoding="ascii") as file:
         file.write("*\n")
     return home
+
+
+def _check_others(top: str, home: str) -> None:
+    """Check whose the folder for copies is, and who may write there: anybody who may change names in the folder of the
+    code may do so here. Raises BadRequestError."""
+    if _may_change(os.stat(top)):
+        return
+    for status in (os.lstat(home), os.stat(home)):  # a link, and what it leads to
+        if status.st_uid not in _trusted(top):
+            raise coded_error("bad_request", "snapshots_of_others", path=home, uid=status.st_uid)
+    if _may_change(os.stat(home)):
+        raise coded_error("bad_request", "snapshots_open_to_others", path=home)
+
+
+def _may_change(folder: os.stat_result) -> bool:
+    """Whether other accounts may rename and remove in it what is not theirs."""
+    return bool(folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) and not folder.st_mode & stat.S_ISVTX
 
 
 def _copied(top: str, copy: str, code: list[str]) -> tuple[str, int]:
@@ -209,8 +240,10 @@ def _make_folders(top: str, copy: str, folder: str) -> None:
 
 
 def _mode(folder: str) -> int:
-    """As it is there, but that its owner may go on in the copy."""
-    return stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU
+    """As it is there, but that its owner may go on in the copy, and that nobody adds to the copy of a folder in which
+    each account has files of its own."""
+    mode = stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU
+    return mode & ~(stat.S_IWGRP | stat.S_IWOTH) if mode & stat.S_ISVTX else mode
 
 
 def _aim(top: str, name: str) -> str:
@@ -221,18 +254,27 @@ def _aim(top: str, name: str) -> str:
 
 
 def _copy_file(source: str, target: str) -> int:
-    """As its times and rights are, but that nobody writes to it by mistake."""
+    """As its times and rights are, but that nobody writes to it by mistake. All is asked of the open file: another
+    account may lay something else under its name meanwhile."""
     import shutil
 
-    with open(source, "rb") as old, open(target, "xb") as new:
+    with open(source, "rb", opener=_open_file) as old, open(target, "xb") as new:
+        status = os.fstat(old.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file any more", source)
+        os.fchmod(new.fileno(), stat.S_IRUSR | stat.S_IWUSR)
         shutil.copyfileobj(old, new, _BLOCK)
         new.flush()
         os.fsync(new.fileno())
         size = new.tell()
-    status = os.stat(source)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
     os.chmod(target, stat.S_IMODE(status.st_mode) & ~0o222 | stat.S_IRUSR)
     return size
+
+
+def _open_file(path: str, flags: int) -> int:
+    """Follow no link, and wait for no pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _entry(copy: str, name: str) -> bytes:
@@ -247,8 +289,9 @@ def _entry(copy: str, name: str) -> bytes:
     return b"%s %s\0%d " % (kind, os.fsencode(name), len(content)) + content
 
 
-def _settled(copy: str, place: str, code: list[str], digest: str) -> str:
-    """The copy in its place, or the equal one that is there already; beside one that somebody changed."""
+def _settled(copy: str, place: str, code: list[str], digest: str, trusted: set[int]) -> str:
+    """The copy in its place, or the equal one that is there already; beside one that somebody changed, or that is of
+    another account, which could change it later."""
     import shutil
 
     for number in range(1, MOST_FILES):
@@ -258,12 +301,21 @@ def _settled(copy: str, place: str, code: list[str], digest: str) -> str:
         except OSError:
             if not os.path.isdir(at):
                 raise
-            if _digest_of(at, code) == digest:
+            if _is_of(at, code, trusted) and _digest_of(at, code) == digest:
                 shutil.rmtree(copy)
                 return at
         else:
             return at
     raise coded_error("bad_request", "snapshots_changed", path=place)
+
+
+def _is_of(copy: str, code: list[str], trusted: set[int]) -> bool:
+    """Whether all of it belongs to these accounts."""
+    names = {"", *code, *(parent for name in code for parent in _parents(name))}
+    try:
+        return all(os.lstat(os.path.join(copy, name)).st_uid in trusted for name in names)
+    except OSError:
+        return False
 
 
 def _digest_of(copy: str, code: list[str]) -> str | None:

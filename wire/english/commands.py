@@ -39,6 +39,14 @@ COMMANDS: dict[str, str] = {
         "{path}: more than {files} files or {megabytes} MB are too much for a snapshot ({name} is among them): let git "
         "know what is no code (`git init`, and data and results in .gitignore), or leave out --snapshot"
     ),
+    "snapshots_of_others": (
+        "{path}: it belongs to another account (uid {uid}), which could change what your task runs: have it removed, "
+        "submit from a folder of your own, or leave out --snapshot"
+    ),
+    "snapshots_open_to_others": (
+        "{path}: other accounts may write there, and could change what your task runs: `chmod go-w {path}`, or leave "
+        "out --snapshot"
+    ),
     "snapshots_changed": "{path}: it, and all beside it, were changed; remove them",
     "snapshot_beside_too_many": (
         "{path}: code and more than {most} other files lie there side by side; give the others a folder of their own"

@@ -24,6 +24,8 @@ export const WORDS = {
   git_lists_no_files: "{path}：git 不列出其文件；`git -C {path} status` 说明原因",
   snapshot_too_large: "{path}：超过 {files} 个文件或 {megabytes} MB，对快照来说太多（其中有 {name}）：请让 git 知道哪些不是代码（`git init`，并把数据和结果写入 .gitignore），或去掉 --snapshot",
   snapshots_changed: "{path}：它和旁边的全部快照都被修改过；请删除它们",
+  snapshots_of_others: "{path}：属于另一个账户（uid {uid}），它可以改变你的任务运行的内容：请让人删除它，从你自己的文件夹提交，或去掉 --snapshot",
+  snapshots_open_to_others: "{path}：其他账户可以写入，因而可以改变你的任务运行的内容：请运行 `chmod go-w {path}`，或去掉 --snapshot",
   snapshot_beside_too_many: "{path}：代码和超过 {most} 个其他文件放在一起；请给其他文件单独的文件夹",
   gpu_ids_of_some_nodes: "--gpu-ids：请给所有 GPU 都写上节点（NODE:0,1），或都不写",
   gpus_on_twice: "--gpus-on：节点 {node} 写了两次；请一次给出它的全部 GPU",
