@@ -1,13 +1,13 @@
 """Uploads of files: whole, or in pieces, so that an upload of gigabytes survives a lost connection.
 
-The master keeps what has come of an upload; the console knows only which upload a path is in the middle of, and tells a
-client that asks (`X-Muster-Upload`), so that an upload can continue over another console, too.
+The master keeps what has come of an upload, and the client says which it goes on with (`X-Muster-Upload`): two sessions
+may send files of one length to one path at the same time, and an upload can continue over another console. The console
+remembers nothing of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,7 +23,6 @@ from wire.numbers import whole_number
 
 MOST = 8 << 20
 """Bytes of a request, unless it says beforehand how long it is."""
-KEPT = 1000
 UPLOAD = "x-muster-upload"
 _RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18})")
 
@@ -43,11 +42,10 @@ class _Part(NamedTuple):
 
 
 class Uploads:
-    """The uploads that are under way: by whom, whereto and how long, and which of the master's it is."""
+    """Of one console."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._known: OrderedDict[tuple[str, str, int], str] = OrderedDict()
 
     async def put(self, request: Request, shown: Shown, path: str) -> Response:
         """`PUT files/{path}`: 201 where there was none, 200 where there was one, 308 while more is to come."""
@@ -75,16 +73,15 @@ class Uploads:
     async def _part(
         self, request: Request, shown: Shown, path: str, part: _Part, *, there: str | None, overwrite: bool
     ) -> Response:
-        key = (shown.token, path, part.size)
-        upload = request.headers.get(UPLOAD) or self._known.get(key)
+        upload = request.headers.get(UPLOAD)
+        if upload is None and part.begin:
+            raise BadRequestError(Message("upload_not_named"))
         begun = await self._begin(shown, path, part.size, upload, overwrite=overwrite)
-        self._remember(key, begun.upload)
         received = begun.received
         if part.end and part.begin == received:
             received = await self._take(request, shown, path, begun, received)
         if received < part.size or (part.end == 0 and part.size):
             return _more(begun.upload, received)
-        self._known.pop(key, None)
         entry = await self._commit(shown, path, begun.upload, part.size, overwrite=overwrite)
         return await self._done(shown, path, entry, there)
 
@@ -117,12 +114,6 @@ class Uploads:
         tag = await downloads.file_tag(self._hall, shown, path)
         headers = {"Cache-Control": "no-store", **({} if tag is None else {"ETag": tag})}
         return Response(bytes(entry), 201 if there is None else 200, headers, "application/json")
-
-    def _remember(self, key: tuple[str, str, int], upload: str) -> None:
-        self._known[key] = upload
-        self._known.move_to_end(key)
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
 
 
 def _more(upload: str, received: int) -> Response:

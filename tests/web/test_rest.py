@@ -239,6 +239,25 @@ def test_an_upload_that_broke_off_goes_on_also_over_another_console(
     assert (lab.folder / "data" / "big").read_bytes() == data
 
 
+def test_two_programs_that_send_to_one_path_in_pieces_send_a_file_each(admin: httpx.Client, lab: Lab) -> None:
+    sent, names = {name: name.encode() * 2 * MIB for name in "ab"}, dict[str, str]()
+
+    def part(name: str, begin: int, end: int, **headers: str) -> httpx.Response:
+        said = {"Content-Range": f"bytes {begin}-{end - 1}/{2 * MIB}", **headers}
+        return admin.put("files/data/both", content=sent[name][begin:end], headers=said)
+
+    for name in sent:
+        first = part(name, 0, MIB)
+        assert (first.status_code, first.headers["range"]) == (308, f"bytes=0-{MIB - 1}"), name
+        names[name] = first.headers["x-muster-upload"]
+    unnamed = part("b", MIB, 2 * MIB)
+    assert (unnamed.status_code, unnamed.json()["key"]) == (400, "upload_not_named")
+    for name, data in sent.items():
+        last = part(name, MIB, 2 * MIB, **{"X-Muster-Upload": names[name]})
+        assert last.status_code in (200, 201), name
+        assert (lab.folder / "data" / "both").read_bytes() == data
+
+
 def test_nobody_leaves_the_visible_folders(admin: httpx.Client) -> None:
     for path in ("files/../conf.json", "files/data/..%2f..%2fconf.json", "files/conf.json", "files/%2fetc/passwd"):
         assert admin.get(path).status_code in (400, 403, 404), path

@@ -42,6 +42,7 @@ CONSOLE: dict[str, str] = {
     "bad_range": "{said!r} is no range that can be answered: one of bytes, of a file or a log",
     "body_too_short": "the body was to have {said} bytes, and {came} came: the rest may follow with Content-Range",
     "file_changed": "the file is not the one that If-Match names: it was changed or removed meanwhile",
+    "upload_not_named": "X-Muster-Upload is missing: the answer to the first piece has it, and names the upload",
     "file_is_there": "there is a file already, and If-None-Match wants none",
     "no_ticket_for": "{path!r} cannot be downloaded: files/PATH, tasks/ID/log and server/log can",
     "no_ticket": "this address works no more: it was used, is over, or is somebody else's. Ask for another",

@@ -35,6 +35,7 @@ export const WORDS = {
   bad_range: "{said!r} 不是可以应答的范围：应为文件或日志的一段字节",
   body_too_short: "请求内容应有 {said} 字节，收到 {came}：其余可用 Content-Range 续传",
   file_changed: "文件不是 If-Match 所指的那个：其间已被更改或删除",
+  upload_not_named: "缺少 X-Muster-Upload：对第一部分的回答会说明其余部分属于哪一次上传",
   file_is_there: "文件已存在，而 If-None-Match 要求没有",
   no_ticket_for: "{path!r} 不能下载：可下载的是 files/PATH、tasks/ID/log 和 server/log",
   no_ticket: "此地址已失效：已被使用、过期，或属于他人。请重新获取",
