@@ -164,9 +164,10 @@ class Files:
 
     def download(self, path: str, local: str, *, progress: Progress | None = None) -> bool:
         """Fetch a file to the path `local`, where it appears when it is complete. The part that an earlier try has
-        fetched of the same version is not fetched again. Return False if the file changed meanwhile."""
+        fetched of the same version is not fetched again. Return False if the file was written to meanwhile. Raises
+        ConflictError if another one took its place: nothing is put together from both."""
         data, state = self.read(path, 0)
-        size, version = state["size"], state["mtime_ns"]
+        first, size, version = state, state["size"], state["mtime_ns"]
         part = _part(local, size, version)
         with open(_own_part(part), "ab") as target:
             _alone(target, local)
@@ -180,8 +181,10 @@ class Files:
                 if done >= size:
                     break
                 data, state = self.read(path, done, min(PIECE, size - done))
-                if not data:
+                if not data or _is_shorter(first, state):
                     raise _shrunk(path)
+                if _is_another(first, state):
+                    raise coded_error("conflict", "file_replaced", path=path)
                 done += target.write(data)
             rights = (0o666 | (state["mode"] & 0o111)) & ~_umask()
             os.fchmod(target.fileno(), rights)
@@ -242,6 +245,16 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def _is_another(first: dict[str, Any], state: dict[str, Any]) -> bool:
+    """Whether what was read now is of another file than what was read first. A master of an earlier version does not
+    say which file it is."""
+    return bool(state["mtime_ns"] != first["mtime_ns"] and state.get("file") != first.get("file"))
+
+
+def _is_shorter(first: dict[str, Any], state: dict[str, Any]) -> bool:
+    return bool(state["size"] < first["size"])
 
 
 def _shrunk(path: str) -> Exception:

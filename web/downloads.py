@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 from urllib.parse import quote
 
 import msgspec
@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from web.callers import Shown
 from web.hall import Hall
 from web.query import FLAG, WHOLE, checked
-from wire.errors import BadRequestError, NotFoundError
+from wire.errors import BadRequestError, ConflictError, NotFoundError
 from wire.message import Message
 
 PIECE = 1 << 20
@@ -25,14 +25,24 @@ WAIT_S = 25.0
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
-class _Piece(msgspec.Struct):
+class Piece(msgspec.Struct):
     """Of a file, or of a log."""
 
     data: bytes
     offset: int
     size: int
     mtime_ns: int = 0
+    file: str = ""
     ended: bool = True
+
+    def is_of(self, first: Piece, path: str) -> Self:
+        """Return it, if it is of the same file as the first piece. Raises ConflictError if another file has taken its
+        place, or it has become shorter, so that nobody gets the beginning of one and the end of the other."""
+        if self.mtime_ns != first.mtime_ns and self.file != first.file:
+            raise ConflictError(Message("file_replaced", path=path))
+        if self.mtime_ns != first.mtime_ns and self.size < first.size:
+            raise ConflictError(Message("became_shorter", path=path))
+        return self
 
 
 class _Span(NamedTuple):
@@ -42,14 +52,14 @@ class _Span(NamedTuple):
     end: int
 
 
-Read = Callable[[int, int], Awaitable[_Piece]]
+Read = Callable[[int, int], Awaitable[Piece]]
 """Offset and length."""
 
 
 class _LogRead(Protocol):
     """Likewise, and how long to wait for something to be there."""
 
-    async def __call__(self, offset: int, limit: int, wait_s: float = 0.0) -> _Piece: ...
+    async def __call__(self, offset: int, limit: int, wait_s: float = 0.0) -> Piece: ...
 
 
 async def file(request: Request, hall: Hall, shown: Shown, path: str, after: str = "") -> Response:
@@ -60,12 +70,16 @@ async def file(request: Request, hall: Hall, shown: Shown, path: str, after: str
         listing = await hall.callers.call(shown, "file.list", params)
         return Response(bytes(listing), media_type="application/json", headers={"Cache-Control": "no-store"})
 
-    async def read(offset: int, limit: int) -> _Piece:
+    async def read(offset: int, limit: int) -> Piece:
         params = {"path": path, "offset": offset, "limit": limit}
-        return msgspec.json.decode(await hall.callers.call(shown, "file.read", params), type=_Piece)
+        return msgspec.json.decode(await hall.callers.call(shown, "file.read", params), type=Piece)
 
     first = await read(0, 0)
-    return _sent(request, read, first, told["name"], tag_of(first.mtime_ns, first.size))
+
+    async def rest(offset: int, limit: int) -> Piece:
+        return (await read(offset, limit)).is_of(first, path)
+
+    return _sent(request, rest, first, told["name"], tag_of(first.mtime_ns, first.size))
 
 
 async def file_tag(hall: Hall, shown: Shown, path: str) -> str | None:
@@ -74,7 +88,7 @@ async def file_tag(hall: Hall, shown: Shown, path: str) -> str | None:
         raw = await hall.callers.call(shown, "file.read", {"path": path, "offset": 0, "limit": 0})
     except NotFoundError:
         return None
-    piece = msgspec.json.decode(raw, type=_Piece)
+    piece = msgspec.json.decode(raw, type=Piece)
     return tag_of(piece.mtime_ns, piece.size)
 
 
@@ -103,9 +117,9 @@ async def server_log(request: Request, hall: Hall, shown: Shown) -> Response:
 
 
 def _log_read(hall: Hall, shown: Shown, about: Mapping[str, Any]) -> _LogRead:
-    async def read(offset: int, limit: int, wait_s: float = 0.0) -> _Piece:
+    async def read(offset: int, limit: int, wait_s: float = 0.0) -> Piece:
         params = {**about, "offset": offset, "limit": limit, "wait_s": wait_s}
-        return msgspec.json.decode(await hall.callers.call(shown, "log.read", params), type=_Piece)
+        return msgspec.json.decode(await hall.callers.call(shown, "log.read", params), type=Piece)
 
     return read
 
@@ -120,7 +134,7 @@ async def _followed(read: _LogRead, offset: int) -> AsyncIterator[bytes]:
             return
 
 
-def _sent(request: Request, read: Read, first: _Piece, name: str, tag: str | None) -> Response:
+def _sent(request: Request, read: Read, first: Piece, name: str, tag: str | None) -> Response:
     headers = attached(name) | {"Accept-Ranges": "bytes", "Cache-Control": "private, no-cache"}
     if tag is not None:
         headers["ETag"] = tag

@@ -21,9 +21,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from web.callers import Shown
-from web.downloads import PIECE, attached
+from web.downloads import PIECE, Piece, attached
 from web.hall import Hall
-from wire.errors import BadRequestError, ForbiddenError, LimitError, NotFoundError
+from wire.errors import BadRequestError, ConflictError, ForbiddenError, LimitError, NotFoundError
 from wire.message import Message
 
 MOST_ENTRIES = 50_000
@@ -34,6 +34,8 @@ AT_ONCE, AT_ONCE_OF_ONE = 8, 3
 """Archives that are being sent, of all users together and of one."""
 _FIRST_YEAR, _LAST_YEAR = 1980, 2107
 _LARGE = 1 << 30
+_UNREADABLE = (NotFoundError, ForbiddenError, BadRequestError, ConflictError)
+"""The errors for which a file is left out."""
 
 
 class _Entry(msgspec.Struct):
@@ -48,10 +50,6 @@ class _Entry(msgspec.Struct):
 class _Listing(msgspec.Struct):
     entries: list[_Entry]
     truncated: bool
-
-
-class _Piece(msgspec.Struct):
-    data: bytes
 
 
 class _Found(NamedTuple):
@@ -137,29 +135,38 @@ class Archives:
                 if entry.kind == "folder":
                     archive.writestr(info, b"")
                     continue
-                with archive.open(info, "w", force_zip64=entry.size > _LARGE) as member:
+                try:
+                    first = await self._piece(shown, f"{path}/{inner}", 0, PIECE)
+                except _UNREADABLE:
+                    found.left_out.append(inner)
+                    continue
+                with archive.open(info, "w", force_zip64=first.size > _LARGE) as member:
                     try:
-                        async for data in self._content(shown, f"{path}/{inner}", entry.size):
+                        async for data in self._content(shown, f"{path}/{inner}", first):
                             member.write(data)
                             yield sink.taken()
-                    except (NotFoundError, ForbiddenError, BadRequestError):
+                    except _UNREADABLE:
                         found.left_out.append(inner)
             if found.left_out:
                 text = "".join(f"{inner}\n" for inner in found.left_out)
                 archive.writestr(f"{name}.left-out.txt", text)
         yield sink.taken()
 
-    async def _content(self, shown: Shown, path: str, size: int) -> AsyncIterator[bytes]:
-        """As much as there was when the folder was looked at: one that is written to has no end."""
-        offset = 0
-        while offset < size:
-            params = {"path": path, "offset": offset, "limit": min(PIECE, size - offset)}
-            raw = await self._hall.callers.call(shown, "file.read", params)
-            data = msgspec.json.decode(raw, type=_Piece).data
-            if not data:
-                return
-            offset += len(data)
+    async def _content(self, shown: Shown, path: str, first: Piece) -> AsyncIterator[bytes]:
+        """Yield as much as there was when the first piece was read: a file that is written to has no end. Raises
+        ConflictError if another file takes its place."""
+        data, offset = first.data, 0
+        while data:
             yield data
+            offset += len(data)
+            if offset >= first.size:
+                return
+            piece = await self._piece(shown, path, offset, min(PIECE, first.size - offset))
+            data = piece.is_of(first, path).data
+
+    async def _piece(self, shown: Shown, path: str, offset: int, limit: int) -> Piece:
+        params = {"path": path, "offset": offset, "limit": limit}
+        return msgspec.json.decode(await self._hall.callers.call(shown, "file.read", params), type=Piece)
 
 
 class _Sent(StreamingResponse):

@@ -608,6 +608,7 @@ export interface Piece {
   size: number;
   mtime_ns: number;
   mode: number;
+  file: string;
 }
 
 export interface Place {

@@ -64,13 +64,15 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Bytes of a file from `offset`; `size`, `mtime_ns` and `mode` are the file's when they were read."""
+    """Bytes of a file from `offset`; `size`, `mtime_ns` and `mode` are the file's when they were read. `file`: another
+    one once another file has taken its place."""
 
     offset: int
     data: bytes
     size: int
     mtime_ns: int
     mode: int
+    file: str
 
 
 def _no_tick() -> None:
@@ -145,7 +147,8 @@ class Jail:
                 info = os.fstat(fd)
                 start = max(info.st_size + offset, 0) if offset < 0 else offset
                 data = os.pread(fd, max(0, min(limit, MAX_READ)), start) if start < info.st_size else b""
-                return Piece(start, data, info.st_size, info.st_mtime_ns, stat.S_IMODE(info.st_mode))
+                file = f"{info.st_dev:x}-{info.st_ino:x}"
+                return Piece(start, data, info.st_size, info.st_mtime_ns, stat.S_IMODE(info.st_mode), file)
             finally:
                 os.close(fd)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from client.cli.commands.files import transfer
 from client.files import Files
-from wire.errors import NotFoundError
+from tests.faults import refusing
+from wire.errors import ConflictError, NotFoundError
 
 
 class Said:
@@ -34,6 +36,29 @@ class Said:
         """There is none."""
 
 
+class Replaced(Files):
+    """Of a master on which another file takes the place of one that is read, or on which it is written to."""
+
+    def __init__(self, **then: Any) -> None:
+        super().__init__(SimpleNamespace())  # type: ignore[arg-type]
+        self.then = then
+
+    def read(self, _path: str, offset: int, _size: int | None = None) -> tuple[bytes, dict[str, Any]]:
+        """Three bytes in three pieces."""
+        state = {"size": 3, "mtime_ns": 1, "mode": 0o644, "file": "1"}
+        return (b"a", state) if offset == 0 else (b"b", {**state, "mtime_ns": 2, **self.then})
+
+
+def test_a_download_is_not_put_together_from_two_files(tmp_path: Path) -> None:
+    local = tmp_path / "model"
+    for then, key in (({"file": "2", "size": 4}, "file_replaced"), ({"size": 2}, "became_shorter")):
+        with refusing(ConflictError, key, path="data/model"):
+            Replaced(**then).download("data/model", str(local))
+        assert not local.exists(), key
+    assert not Replaced(size=4).download("data/model", str(local))
+    assert local.read_bytes() == b"abb"
+
+
 def test_what_our_own_disk_refuses_is_told_with_the_file() -> None:
     said = Said()
     work = transfer.Transfers(said)  # type: ignore[arg-type]
@@ -54,14 +79,14 @@ def test_a_folder_of_ours_that_cannot_be_looked_into_is_not_left_out_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "private").mkdir()
-    real = os.scandir
+    real = os.open
 
-    def scan(path: Any) -> Any:
+    def opened(path: Any, *how: Any, **more: Any) -> Any:
         if str(path).endswith("private"):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        return real(path)
+        return real(path, *how, **more)
 
-    monkeypatch.setattr(os, "scandir", scan)
+    monkeypatch.setattr(os, "open", opened)
     said = Said()
     said.options = type("Options", (), {"recursive": True})  # type: ignore[attr-defined]
     work = transfer.Transfers(said)  # type: ignore[arg-type]

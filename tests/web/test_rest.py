@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -237,6 +239,46 @@ def test_an_upload_that_broke_off_goes_on_also_over_another_console(
     assert twice.headers["range"] == f"bytes=0-{half - 1}"
     assert part(half, size, **mine).status_code == 201
     assert (lab.folder / "data" / "big").read_bytes() == data
+
+
+def test_a_file_that_another_takes_the_place_of_breaks_off_and_mixes_nothing(admin: httpx.Client, lab: Lab) -> None:
+    place, other = lab.folder / "data" / "model", lab.folder / "data" / "other"
+    place.write_bytes(b"a" * 64 * MIB)
+    other.write_bytes(b"b" * 64 * MIB)
+
+    def fetch() -> None:
+        with admin.stream("GET", "files/data/model") as answer:
+            for data in answer.iter_raw(MIB):
+                assert set(data) == {ord("a")}
+                if other.exists():
+                    other.rename(place)
+
+    with pytest.raises(httpx.RemoteProtocolError):
+        fetch()
+    assert admin.get("files/data/model").content == b"b" * 64 * MIB
+
+
+def test_a_file_that_another_takes_the_place_of_is_named_and_mixes_nothing(admin: httpx.Client, lab: Lab) -> None:
+    made = lab.folder / "data" / "replaced"
+    made.mkdir()
+    others = lab.folder / "data" / "others"
+    others.mkdir()
+    for name in ("first", "second"):
+        (made / name).write_bytes(b"a" * 64 * MIB)
+        (others / name).write_bytes(b"b" * 65 * MIB)
+    kept = io.BytesIO()
+    with admin.stream("GET", "files/data/replaced", params={"zip": "1"}) as answer:
+        for data in answer.iter_raw(MIB):
+            kept.write(data)
+            for name in ("second", "first"):  # the one that is being sent comes last
+                if (others / name).exists():
+                    (others / name).rename(made / name)
+    with zipfile.ZipFile(kept) as archive:
+        assert archive.testzip() is None
+        begun, whole, left_out = archive.namelist()
+        assert set(archive.read(begun)) == {ord("a")}
+        assert archive.read(whole) == b"b" * 65 * MIB
+        assert archive.read(left_out).decode().split() == [begun.partition("/")[2]]
 
 
 def test_two_programs_that_send_to_one_path_in_pieces_send_a_file_each(admin: httpx.Client, lab: Lab) -> None:

@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "current_folder_deleted": "the current folder was deleted: change to one that exists, or name one",
     "part_not_yours": "{path} is not a file of yours: remove it, or fetch to a folder that nobody else can write",
     "fetched_already": "{path} is being fetched already, by another process: wait until it is done",
+    "file_replaced": "{path}: another file took its place while it was read; try again",
     "became_shorter": "{path} became shorter while it was read; try again",
     "no_free_ports": "no ports are free on this machine: stop what uses them, and try again",
     "verb_not_known": "there is no verb {verb!r}: `muster api` lists all",

@@ -52,7 +52,10 @@ def test_a_file_is_written_listed_read_moved_copied_and_deleted(tmp_path: Path) 
             await peer.call("file.move", **{"from": "data/copy/x", "to": "data/y"})
             read = await peer.call("file.read", path="data/y", offset=-4, limit=2)
             assert base64.b64decode(read.pop("data")) == b"el"
-            assert {**read, "mtime_ns": 0} == {"offset": 1, "size": 5, "mtime_ns": 0, "mode": 0o600}
+            of_file = {"mtime_ns": read["mtime_ns"], "file": read["file"]}
+            assert read == {"offset": 1, "size": 5, "mode": 0o600, **of_file}
+            await peer.call("file.write", path="data/y", content=b64(b"other"))
+            assert (await peer.call("file.read", path="data/y"))["file"] != of_file["file"]
             listing = await peer.call("file.list", path="data")
             assert [(entry["name"], entry["kind"]) for entry in listing["entries"]] == [
                 ("a", "folder"), ("c", "folder"), ("copy", "folder"), ("y", "file"),

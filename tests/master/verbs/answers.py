@@ -35,7 +35,7 @@ VARIES = frozenset({
     "pid", "started_at", "submitted_at", "ended_at", "mtime", "mtime_ns", "at", "version", "sha256", "size", "upload",
     "token", "old_until", "authority", "master", "drained_at", "told", "cure", "verdict", "monitor_port", "data_port",
     "train_state_port", "content", "agent_version", "link", "until", "made_at", "used_on", "added_at", "eligible_at",
-    "was", "now", "expires_at", "since", "told_message", "cure_message", "seq", "kept", "lab",
+    "was", "now", "expires_at", "since", "told_message", "cure_message", "seq", "kept", "lab", "file",
 })  # fmt: skip
 """Keys whose values are told by their type only, where they are not the same each time."""
 KEEPS = {

@@ -12,6 +12,7 @@ export const WORDS = {
   current_folder_deleted: "当前文件夹已被删除：请换到存在的文件夹，或给出一个",
   part_not_yours: "{path} 不是您的文件：请删除它，或下载到别人不能写入的文件夹",
   fetched_already: "另一个进程正在下载 {path}：请等它完成",
+  file_replaced: "{path}：读取时被另一个文件取代；请重试",
   became_shorter: "{path} 在读取时变短了；请重试",
   no_free_ports: "本机没有空闲的端口：请停止占用端口的程序，然后重试",
   verb_not_known: "没有 {verb!r} 这个动词：`muster api` 列出全部",
