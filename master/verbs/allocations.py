@@ -101,6 +101,7 @@ def release(context: Context, params: Release) -> Allocated:
 def grow(context: Context, params: Grow) -> Allocated:
     """Have an allocation hold more GPUs, if they are free and nobody waits for them."""
     core = context.core
+    check_project(context, core.allocations.find(params.id))
     return context.change(lambda: _view(context, core.grow_allocation(params.id, params.gpus)))
 
 

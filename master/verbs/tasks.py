@@ -313,7 +313,7 @@ def edit(context: Context, params: Edit) -> TaskView:
         edited.by_admin = by_admin or leaves_what_it_runs(task, changes)
         check_holds_something(edited)
         check_wish(context, edited, task)
-        if edited.project != task.project:
+        if edited.project != task.project or not leaves_what_it_runs(task, changes):
             check_project(context, edited)
 
     def change() -> Task:
@@ -385,7 +385,9 @@ def _say_too(context: Context, task: Task) -> None:
 
 
 def _check_may_begin(context: Context, task: Task) -> None:
-    """Raises ConflictError for a task of which the owner is disabled or has expired: it would be held at once."""
+    """Raises ConflictError for a task of which the owner is disabled or has expired: it would be held at once; and
+    ForbiddenError where they do not belong any more to the group of its project."""
+    check_project(context, task)
     owner = context.core.people.named(task.owner)
     why = None if owner is None else why_barred(owner, context.core.people.clock.rights(context.now))
     if why is not None:

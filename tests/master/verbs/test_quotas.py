@@ -133,3 +133,41 @@ def test_a_project_of_a_group_is_for_those_who_belong_to_it_and_is_there_after_a
 
     run(begin())
     run(again())
+
+
+def test_who_has_left_a_group_begins_nothing_more_in_its_projects(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            online(master)
+            with comes_as("chen", master.core, "admin"):
+                chen = await master.peer()
+                await chen.call("user.add", name="ann")
+                await chen.call("group.add", name="nlp")
+                await chen.call("group.edit", name="nlp", add=["ann"])
+                await chen.call("project.edit", name="crawl", changes={"group": "nlp"})
+            with comes_as("ann", master.core):
+                ann = await master.peer()
+                held, over, holder = [
+                    (await ann.call("task.submit", command="true", project="crawl", hold=True))["id"],
+                    (await ann.call("task.submit", command="true", project="crawl", hold=True))["id"],
+                    (await ann.call("alloc.new", name="exp", gpus=1, project="crawl"))["id"],
+                ]
+                await ann.call("task.cancel", ids=[over])
+                await settled(lambda: master.core.tasks[holder].state is TaskState.RUNNING)
+                await chen.call("group.edit", name="nlp", remove=["ann"])
+                for verb, params in {
+                    "task.retry": {"id": over},
+                    "task.edit": {"id": over, "changes": {"command": "other"}},
+                    "task.release": {"id": held},
+                    "alloc.grow": {"id": holder, "gpus": 1},
+                }.items():
+                    assert (await ann.refusal(verb, **params))[0] == "forbidden", verb
+                assert (await ann.refusal("task.edit", id=held, changes={"command": "other"}))[0] == "forbidden"
+                assert master.core.tasks[over].state is TaskState.CANCELLED
+                await ann.call("task.edit", id=held, changes={"priority": -1})
+                await ann.call("task.edit", id=held, changes={"command": "other", "project": ""})
+                await ann.call("task.release", id=held)
+            with comes_as("chen", master.core, "admin"):
+                await chen.call("task.retry", id=over)
+
+    run(story())
