@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+from contextlib import nullcontext
 
 from client.answers import clear_errors
 from client.refusals import coded_error
@@ -106,20 +107,27 @@ class Files:
         return int(self._long("file.delete", {"path": path, "recursive": recursive})["deleted"])
 
     def upload(
-        self, local: str, path: str, *, overwrite: bool = True, progress: Progress | None = None
+        self,
+        local: str,
+        path: str,
+        *,
+        overwrite: bool = True,
+        progress: Progress | None = None,
+        source: BinaryIO | None = None,
     ) -> dict[str, Any]:
         """Send the file `local` to `path`; it appears there when it is complete. Gives what `stat` would.
 
-        `progress` gets the bytes that are there and the whole size, after each piece.
+        `progress` gets the bytes that are there and the whole size, after each piece. `source`: the file, where it is
+        open already.
         """
-        with open(local, "rb") as source:
-            info = os.fstat(source.fileno())
+        with open(local, "rb") if source is None else nullcontext(source) as opened:
+            info = os.fstat(opened.fileno())
             mode = info.st_mode & 0o777
             if info.st_size <= AT_ONCE:
-                self.write(path, source.read(AT_ONCE), overwrite=overwrite, mode=mode)
+                self.write(path, opened.read(AT_ONCE), overwrite=overwrite, mode=mode)
                 found = self.stat(path)
             else:
-                found = self._upload(source, info.st_size, path, {"overwrite": overwrite, "mode": mode}, progress)
+                found = self._upload(opened, info.st_size, path, {"overwrite": overwrite, "mode": mode}, progress)
         if progress is not None:
             progress(found["size"], found["size"])
         return found

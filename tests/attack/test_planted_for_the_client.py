@@ -137,17 +137,68 @@ def test_a_folder_is_sent_without_what_links_of_another_account_lead_to(
     (shared.folder / "mine").symlink_to(shared.own)
     sent: list[str] = []
     skipped: list[tuple[str, str]] = []
-    monkeypatch.setattr(transfer, "_send", lambda _work, local, _there: sent.append(Path(local).name))
+    monkeypatch.setattr(transfer, "_sent", lambda _work, local, _there, _source: sent.append(Path(local).name))
     monkeypatch.setattr(transfer, "_refuse_file", lambda _work, _path: None)
     work: Any = SimpleNamespace(
         context=SimpleNamespace(options=SimpleNamespace(recursive=True)),
         files=SimpleNamespace(make_folder=lambda _path, parents: parents),
         attempt=lambda _local, do: do(),
         skip=lambda path, why: skipped.append((Path(path).name, why)),
-        unreadable=None,
+        unreadable=lambda error: skipped.append((Path(error.filename).name, "unreadable")),
     )
     transfer.put_one(work, str(shared.folder), "data/x")
     assert (sent, skipped) == (["mine"], [("results", "a link of another account")])
+
+
+@pytest.mark.parametrize("name", ["runs", "runs/model"])
+def test_nothing_is_sent_through_a_link_that_is_laid_while_a_folder_is_sent(
+    tmp_path: Path, shared_folder: MakeShared, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    need_users()
+    for look in range(1, 8):
+        with monkeypatch.context() as patched:
+            shared = shared_folder(tmp_path / str(look))
+            runs, home = shared.folder / "runs", shared.folder.parent / "home"
+            for folder in (runs, home):
+                folder.mkdir()
+            (runs / "model").write_bytes(SENT)
+            shared.own.rename(home / "model")
+            swap_at(patched, look, shared.folder / name, home if name == "runs" else home / "model")
+            sent: list[bytes] = []
+            files = Files(SimpleNamespace())  # type: ignore[arg-type]
+            patched.setattr(files, "make_folder", lambda _path, parents: parents)
+            patched.setattr(files, "stat", lambda _path: {"kind": "folder", "size": 0})
+            patched.setattr(files, "write", lambda _path, data, sent=sent, **_how: sent.append(data))
+            options = SimpleNamespace(recursive=True, force=True)
+            context = SimpleNamespace(options=options, client=SimpleNamespace(files=files), note=str)
+            transfer.put_one(transfer.Transfers(context), str(shared.folder), "data/x")  # type: ignore[arg-type]
+            assert OWN not in sent, look
+
+
+def swap_at(patched: pytest.MonkeyPatch, look: int, place: Path, aim: Path) -> None:
+    """Another account lays a link in this place, as soon as this process has looked there so many times."""
+    looks = 0
+
+    def seen(path: object) -> None:
+        nonlocal looks
+        is_seen = isinstance(path, str) and Path(path).name == place.name
+        looks += is_seen
+        if looks == look and is_seen:
+            place.rename(place.with_name("aside"))
+            place.symlink_to(aim)
+            os.chown(place, THEIRS, THEIRS, follow_symlinks=False)
+
+    def watched(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any, *how: Any, **more: Any) -> Any:
+            found = real(path, *how, **more)
+            seen(path)
+            return found
+
+        return call
+
+    for name in ("stat", "lstat", "open", "scandir"):
+        patched.setattr(os, name, watched(getattr(os, name)))
+    patched.setattr("builtins.open", watched(open))
 
 
 def test_the_agents_archive_is_written_into_nothing_that_others_have_laid(

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 
+from client.cli.commands.files import own_folders
 from client.cli.commands.files.place import into, needs_r, remote
 from client.cli.screen import interrupt
 from client.refusals import coded_error
@@ -19,7 +21,7 @@ from wire.harmless import harmless
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, BinaryIO
 
     from client.cli.context import Context
 
@@ -99,22 +101,24 @@ def put_one(work: Transfers, source: str, path: str) -> None:
     if not work.context.options.recursive:
         raise needs_r(source)
     _refuse_file(work, path)
-    for folder, _names, files in os.walk(source, onerror=work.unreadable):
+    for folder, opened, names in own_folders.walked(source, work.unreadable):
         beneath = os.path.relpath(folder, source)
         here = path if beneath == "." else f"{path}/{_text(beneath)}"
         work.files.make_folder(here, parents=True)
-        for name in _names:
-            if os.path.islink(os.path.join(folder, name)):
-                work.skip(os.path.join(folder, name), "a link to a folder")
-        for name in files:
-            local = os.path.join(folder, name)
-            if _is_link_of_another(local):
-                work.skip(local, "a link of another account")
-            elif os.path.isfile(local):
-                there = f"{here}/{_text(name)}"
-                work.attempt(local, lambda local=local, there=there: _send(work, local, there))  # type: ignore[misc]
-            else:
-                work.skip(local, "neither file nor folder")
+        for name in names:
+            local, there = os.path.join(folder, name), f"{here}/{_text(name)}"
+            work.attempt(local, partial(_send_of, work, opened, name, local, there))
+
+
+def _send_of(work: Transfers, folder: int, name: str, local: str, path: str) -> None:
+    """Send the file `name` of an open folder, or say why it is left out. `local`: how people know it."""
+    try:
+        source = own_folders.open_file(folder, name)
+    except own_folders.LeftOutError as error:
+        work.skip(local, error.why)
+        return
+    with source:
+        _sent(work, local, path, source)
 
 
 def _refuse_file(work: Transfers, path: str) -> None:
@@ -132,8 +136,13 @@ def _refuse_file(work: Transfers, path: str) -> None:
 def _send(work: Transfers, local: str, path: str) -> None:
     if os.path.exists(local) and not os.path.isfile(local):
         raise coded_error("bad_request", "neither_file_nor_folder", path=local)
+    with open(local, "rb") as source:
+        _sent(work, local, path, source)
+
+
+def _sent(work: Transfers, local: str, path: str, source: BinaryIO) -> None:
     with Bar(path) as bar:
-        entry = work.files.upload(local, path, overwrite=work.context.options.force, progress=bar.show)
+        entry = work.files.upload(local, path, overwrite=work.context.options.force, progress=bar.show, source=source)
     work.results.append({"path": path, "size": entry["size"]})
 
 
