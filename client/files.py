@@ -170,14 +170,15 @@ class Files:
         finally:
             self._under_way = None
 
-    def download(self, path: str, local: str, *, progress: Progress | None = None) -> bool:
+    def download(self, path: str, local: str, *, progress: Progress | None = None, folder: int | None = None) -> bool:
         """Fetch a file to the path `local`, where it appears when it is complete. The part that an earlier try has
         fetched of the same version is not fetched again. Return False if the file was written to meanwhile. Raises
-        ConflictError if another one took its place: nothing is put together from both."""
+        ConflictError if another one took its place: nothing is put together from both. `folder`: the descriptor of the
+        folder of `local`, where its path may lead elsewhere meanwhile."""
         data, state = self.read(path, 0)
         first, size, version = state, state["size"], state["mtime_ns"]
         part = _part(local, size, version)
-        with open(_own_part(part), "ab") as target:
+        with open(_own_part(part, folder), "ab") as target:
             _alone(target, local)
             done = target.tell()
             if done == 0 or done > size:
@@ -197,7 +198,7 @@ class Files:
             rights = (0o666 | (state["mode"] & 0o111)) & ~_umask()
             os.fchmod(target.fileno(), rights)
             target.flush()
-            os.replace(part, local)
+            os.replace(_in(folder, part), _in(folder, local), src_dir_fd=folder, dst_dir_fd=folder)
         return bool(state["mtime_ns"] == version)
 
     def _long(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -218,16 +219,21 @@ def _part(local: str, size: int, version: int) -> str:
     return os.path.join(folder, f".{name}{ending}")
 
 
-def _own_part(part: str) -> int:
+def _in(folder: int | None, path: str) -> str:
+    """A path as it is named from the open folder that it lies in, if that is open."""
+    return path if folder is None else os.path.basename(path)
+
+
+def _own_part(part: str, folder: int | None = None) -> int:
     """Open what was collected so far, or begin. In a folder that others can write, they could have put a link or their
     own file at a name that they can tell. Raises ConflictError."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        return os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        return os.open(_in(folder, part), flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
     except FileExistsError:
-        found = os.lstat(part)
+        found = os.stat(_in(folder, part), dir_fd=folder, follow_symlinks=False)
     if _is_own(found):
-        fd = os.open(part, flags)
+        fd = os.open(_in(folder, part), flags, dir_fd=folder)
         if _is_own(os.fstat(fd)):
             return fd
         os.close(fd)

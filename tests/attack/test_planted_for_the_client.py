@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from client.cli.commands.files import transfer
+from client.cli.commands.files import own_folders, transfer
 from client.cli.commands.node import token
 from client.cli.programs import master_process
 from client.files import Files, _part
@@ -121,11 +121,44 @@ def test_a_folder_is_fetched_through_no_link_of_another_account(tmp_path: Path, 
     link = shared.folder / "runs"
     link.symlink_to(home)
     os.chown(link, THEIRS, THEIRS, follow_symlinks=False)
-    with refusing(ConflictError, "link_of_another", path=str(link)):
-        transfer._make_folder(str(link))
+    with refusing(ConflictError, "link_of_another", path=str(link)), own_folders.made(str(link)):
+        pass
     os.chown(link, os.geteuid(), -1, follow_symlinks=False)
-    transfer._make_folder(str(link))
-    transfer._make_folder(str(shared.folder / "new"))
+    for path in (link, shared.folder / "new"):
+        with own_folders.made(str(path)) as opened:
+            assert os.path.samestat(os.fstat(opened), path.stat())
+
+
+def test_what_is_fetched_into_a_folder_goes_through_no_link_that_is_laid_meanwhile(
+    tmp_path: Path, shared_folder: MakeShared
+) -> None:
+    need_users()
+    shared = shared_folder(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    local, runs = shared.folder / "net", shared.folder / "net/runs"
+
+    class Folders(Remote):
+        """Of a master that has a file in two folders. Another account lays a link before the files are listed."""
+
+        def stat(self, path: str) -> dict[str, Any]:
+            return {"name": path, "kind": "folder"}
+
+        def entries(self, path: str, *, more: int = 0) -> Iterator[dict[str, Any]]:
+            if path == "data/net":
+                yield {"name": "runs", "kind": "folder", "link": False, "more": more}
+                return
+            runs.rename(local / "aside")
+            runs.symlink_to(home)
+            os.chown(runs, THEIRS, THEIRS, follow_symlinks=False)
+            yield {"name": "authorized_keys", "kind": "file", "link": False}
+
+    notes: list[str] = []
+    options = SimpleNamespace(recursive=True, paths=["data/net", str(shared.folder)])
+    context: Any = SimpleNamespace(options=options, client=SimpleNamespace(files=Folders()), note=notes.append)
+    transfer._get(transfer.Transfers(context))
+    assert list(home.iterdir()) == []
+    assert "another account" in " ".join(notes)
 
 
 def test_a_folder_is_sent_without_what_links_of_another_account_lead_to(

@@ -169,29 +169,24 @@ def _get_one(work: Transfers, path: str, local: str) -> None:
         return
     if not work.context.options.recursive:
         raise needs_r(path)
-    _make_folder(local)
-    for there, entry in _walk(work, path):
-        here = os.path.join(local, *map(_local, there[len(path.rstrip("/")) + 1 :].split("/")))
-        if entry["kind"] == "folder":
-            _make_folder(here)
-        elif entry["kind"] == "file":
-            work.attempt(here, lambda there=there, here=here: _fetch(work, there, here))  # type: ignore[misc]
-        else:
-            work.skip(there, "neither file nor folder, or a link that leads out")
+    os.makedirs(os.path.dirname(os.path.abspath(local)), exist_ok=True)
+    with own_folders.made(local) as top:
+        for there, entry in _walk(work, path):
+            names = [_local(name) for name in there[len(path.rstrip("/")) + 1 :].split("/")]
+            here = os.path.join(local, *names)
+            if entry["kind"] == "folder":
+                with own_folders.made_beneath(top, local, names):
+                    pass
+            elif entry["kind"] == "file":
+                work.attempt(here, partial(_fetch_beneath, work, there, top, local, names))
+            else:
+                work.skip(there, "neither file nor folder, or a link that leads out")
 
 
-def _make_folder(path: str) -> None:
-    """Make a folder, or take the one that is there. Raises ConflictError for another account's link, which would lead
-    what is fetched to where that account could not write."""
-    os.makedirs(path, exist_ok=True)
-    if _is_link_of_another(path):
-        raise coded_error("conflict", "link_of_another", path=path)
-
-
-def _is_link_of_another(path: str) -> bool:
-    """Whether another account has put a link there. To send what it leads to would show that account what it cannot
-    read itself."""
-    return os.path.islink(path) and os.lstat(path).st_uid not in (0, os.geteuid())
+def _fetch_beneath(work: Transfers, path: str, top: int, local: str, names: list[str]) -> None:
+    """Fetch a file into a folder beneath the open one, wherever the names of the folders above lead by now."""
+    with own_folders.made_beneath(top, local, names[:-1]) as folder:
+        _fetch(work, path, os.path.join(local, *names), folder)
 
 
 def _walk(work: Transfers, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -209,11 +204,11 @@ def _walk(work: Transfers, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 waiting.append(there)
 
 
-def _fetch(work: Transfers, path: str, local: str) -> None:
+def _fetch(work: Transfers, path: str, local: str, folder: int | None = None) -> None:
     if os.path.isdir(local):
         raise coded_error("bad_request", "file_over_folder", local=local, path=path)
     with Bar(path) as bar:
-        unchanged = work.files.download(path, local, progress=bar.show)
+        unchanged = work.files.download(path, local, progress=bar.show, folder=folder)
     if not unchanged:
         work.context.note(f"{harmless(path)} changed while it was read; what is here may be of both versions")
     work.results.append({"path": path, "local": harmless(local), "size": os.path.getsize(local)})
