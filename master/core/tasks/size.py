@@ -35,6 +35,7 @@ def large_size(task: Task) -> int:
     """Return the bytes of a large task; 0 for one of up to `SMALL`."""
     command = task.command
     size = len(task.setup) + len(task.cwd) + len(task.env) + len(task.log_path) + len(task.checkpoint)
+    size += len(task.name) + len(task.project)
     beside = _TASK
     if isinstance(command, str):
         size += len(command)
@@ -43,7 +44,8 @@ def large_size(task: Task) -> int:
         beside += _WORD * len(command)
     if (
         task.variables or task.after or task.gpu_ids or task.node_list or task.exclude or task.gpus_on
-        or task.sweep or task.earlier or (task.allocation and task.state in QUEUED)
+        or task.sweep or task.snapshot or task.gpu_models or task.licences
+        or task.earlier or (task.allocation and task.state in QUEUED)
     ):  # fmt: skip
         beside += _lists(task)
     elif beside + size * _WIDEST <= SMALL:
@@ -58,8 +60,9 @@ def large_sizes(tasks: Sequence[Task]) -> list[int] | None:
     them is large."""
     first = tasks[0]
     if isinstance(first.command, str) and not (_lists(first) or first.sweep):
-        longest = max(map(len, (str(task.command) for task in tasks)))
+        longest = max(map(len, (str(task.command) for task in tasks))) + max(map(len, (task.name for task in tasks)))
         rest = len(first.setup) + len(first.cwd) + len(first.env) + len(first.log_path) + len(first.checkpoint)
+        rest += len(first.project)
         if _TASK + (longest + rest + _WORD) * _WIDEST <= SMALL:
             return None
     sizes = list(map(large_size, tasks))
@@ -70,6 +73,9 @@ def _lists(task: Task) -> int:
     """Return the bytes of what most tasks have none of."""
     size = _mapped(task.variables) + _mapped(task.sweep) + len(task.after) * _PREDECESSOR
     size += _words(task.node_list) + _words(task.exclude) + _words(task.gpus_on)
+    size += _words(task.gpu_models) + _words(task.licences)
+    if (copied := task.snapshot) is not None:
+        size += len(copied.of) + len(copied.digest) + len(copied.commit) + _ENTRY
     size += (len(task.gpu_ids or ()) + sum(map(len, task.gpus_on.values()))) * _NUMBER
     if task.earlier or task.allocation:
         # Of one that waits again, the attempt that it still has is among the earlier ones in a moment.
@@ -99,7 +105,9 @@ def _wider(text: str) -> int:
 def _texts(task: Task) -> Iterable[str]:
     """The texts that may be long."""
     yield from (task.command,) if isinstance(task.command, str) else task.command
-    yield from (task.setup, task.cwd, task.env, task.log_path, task.checkpoint)
+    yield from (task.setup, task.cwd, task.env, task.log_path, task.checkpoint, task.name, task.project)
+    if task.snapshot is not None:
+        yield task.snapshot.of
     yield from task.variables.values()
     yield from task.sweep.values()
-    yield from (*task.node_list, *task.exclude, *task.gpus_on)
+    yield from (*task.node_list, *task.exclude, *task.gpus_on, *task.gpu_models, *task.licences)

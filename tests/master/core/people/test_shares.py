@@ -17,7 +17,8 @@ from master.core.core import Core
 from master.core.people.shares import Share
 from master.core.tasks import size as sizes
 from master.core.tasks.size import SMALL, large_size, large_sizes
-from master.core.tasks.task import After, ArrayPlace, Task, TaskState
+from master.core.tasks.task import After, ArrayPlace, Snapshot, Task, TaskState, Wish
+from tests.cases import each_case
 from tests.faults import said
 from tests.master.core import mixed_walk
 from tests.master.core.small_core import core_with, launch_of, run, submit
@@ -269,6 +270,42 @@ def test_of_many_that_are_alike_the_long_one_is_found() -> None:
     assert large_sizes(tasks) is None
     tasks[50] = Task(id=50, command="x" * 5000)
     assert large_sizes(tasks) == [0] * 50 + [BARE + 5000] + [0] * 49
+
+
+LONG: dict[str, Any] = {
+    **dict.fromkeys(("name", "project", "cwd", "env", "setup", "checkpoint", "command", "log_path"), "x" * (SMALL + 1)),
+    **{key: ["x" * SMALL] for key in ("gpu_models", "node_list", "exclude")},
+    "snapshot": Snapshot("x" * SMALL, "0" * 16, 1, 1, "", changed=False),
+    "variables": {"A": "x" * SMALL},
+    "licences": {"x" * SMALL: 1},
+    "gpus_on": {"x" * SMALL: [0]},
+    "gpu_ids": list(range(SMALL)),
+    "after": [After(number) for number in range(SMALL)],
+}
+SHORT = frozenset({
+    "gpus", "gpus_max", "gpu_memory_mib", "share", "min_free_util", "cpus", "memory_mib", "tmp_disk_mib", "nodes",
+    "priority", "urgent", "time_limit_s", "begin_at", "on_timeout", "max_retries", "retry_on", "signal", "token",
+    "within", "elastic", "node",
+})  # fmt: skip
+"""What is a number, a choice, or a name of the lab's."""
+
+
+def test_all_that_a_submit_may_say_at_length_counts() -> None:
+    assert LONG.keys() | SHORT == set(Wish.__struct_fields__)
+    with each_case() as cases:
+        for field, value in LONG.items():
+            with cases.case(field):
+                task = Task(**{"id": 0, "command": "x", "owner": "ann", field: value})
+                assert large_size(task) > SMALL
+                assert large_sizes([task, task]) == [large_size(task)] * 2
+        for field in ("name", "project", "snapshot", "gpu_models"):
+            with cases.case(f"{field}, of wide letters"):
+                value = {
+                    "snapshot": Snapshot("宽" * 1100, "0" * 16, 1, 1, "", changed=False),
+                    "gpu_models": ["宽" * 1100],
+                }
+                task = Task(**{"id": 0, "command": "x", "owner": "ann", field: value.get(field, "宽" * 1100)})
+                assert large_size(task) > SMALL
 
 
 @IN_TIME
