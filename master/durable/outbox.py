@@ -39,6 +39,8 @@ SLICE = 256 * 1024
 """Bytes of the journal that are read at once."""
 MOST = 100
 """Events that a reader gives at once."""
+MOST_BYTES = 1024 * 1024
+"""Bytes of tasks after which a reader gives what it has: one record may hold very many large tasks."""
 
 Wants: TypeAlias = Callable[[State, State], bool]
 """Tells whether a consumer wants a move from the first state to the second."""
@@ -77,6 +79,12 @@ class _Noted(msgspec.Struct):
     moves: list[NotedMove] | msgspec.UnsetType = msgspec.UNSET
 
 
+class _Numbered(msgspec.Struct):
+    """A task of which nothing else is looked at."""
+
+    id: int
+
+
 class _Record:
     """A record that is being read. `begin`: where it begins, as `Journal.begin`; `next`: the first move not given."""
 
@@ -87,7 +95,9 @@ class _Record:
         self.next = 0
         self.moves = noted.moves or []
         self._raw = noted.tasks
-        self._tasks: dict[int, Task] | None = None
+        self._tasks: dict[int, Task] | dict[int, msgspec.Raw] | None = None
+        self.decoded = 0
+        """Bytes of the tasks that were given."""
 
     @property
     def place(self) -> Place:
@@ -98,10 +108,24 @@ class _Record:
         """Return the event of one of its moves."""
         if self._tasks is None:
             raw = b"[]" if self._raw is msgspec.UNSET else bytes(self._raw)
-            self._tasks = {task.id: task for task in read_tasks(raw)}
+            self._tasks = {task.id: task for task in read_tasks(raw)} if len(raw) <= MOST_BYTES else _raws(raw)
         move = self.moves[index]
         name = f"{self.seq}-{self.crc:08x}-{index}"
-        return Moved(name, move.id, move.before, move.after, self._tasks.get(move.id))
+        return Moved(name, move.id, move.before, move.after, self._task(self._tasks.get(move.id)))
+
+    def _task(self, found: Task | msgspec.Raw | None) -> Task | None:
+        if not isinstance(found, msgspec.Raw):
+            return found
+        text = bytes(found)
+        self.decoded += len(text)
+        return read_tasks(b"[%s]" % text)[0]
+
+
+def _raws(raw: bytes) -> dict[int, msgspec.Raw]:
+    """Of very many tasks, or large ones, each is read when it is given."""
+    numbers = msgspec.json.decode(raw, type=list[_Numbered])
+    tasks = msgspec.json.decode(raw, type=list[msgspec.Raw])
+    return {one.id: task for one, task in zip(numbers, tasks, strict=True)}
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -135,16 +159,20 @@ class Reader:
     @property
     def is_at_end(self) -> bool:
         """Tell whether everything was read that is on the disk."""
-        is_open = self._record is not None and self._record.next < len(self._record.moves)
-        return not is_open and self._at >= self._journal.end
+        return not self._is_open and self._at >= self._journal.end
+
+    @property
+    def _is_open(self) -> bool:
+        return self._record is not None and self._record.next < len(self._record.moves)
 
     def read(self, wants: Wants, most: int = MOST) -> list[Event]:
-        """Return the next events, about `most` of them. There may be more even if this returns none: see `is_at_end`.
+        """Return the next events, about `most` of them, fewer if they are large. There may be more even if this returns
+        none: see `is_at_end`.
         Raises OSError."""
         events: list[Event] = []
         self._go_on(events, wants, most)
         for begin, line in self._lines():
-            if len(events) >= most:
+            if len(events) >= most or self._is_open:
                 break
             self._at = begin + len(line) + 1
             if (record := self._understood(begin, line)) is None:
@@ -183,7 +211,8 @@ class Reader:
 
     def _go_on(self, events: list[Event], wants: Wants, most: int) -> None:
         record = self._record
-        while record is not None and record.next < len(record.moves) and len(events) < most:
+        end = 0 if record is None else record.decoded + MOST_BYTES
+        while record is not None and record.next < len(record.moves) and len(events) < most and record.decoded < end:
             move = record.moves[record.next]
             if wants(move.before, move.after):
                 events.append(record.event(record.next))

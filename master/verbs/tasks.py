@@ -13,7 +13,9 @@ from master.core.core import Core
 from master.core.people.barred import why_barred
 from master.core.planning.scheduler import Wait
 from master.core.tasks.gpu_use import HeldBy
+from master.core.tasks.size import large_size
 from master.core.tasks.task import ACTIVE, QUEUED, After, Task, TaskPage, TaskState, TaskView
+from master.durable.portions import MOST_BYTES, portions
 from master.verbs.access import check_owner
 from master.verbs.allocation_spec import check_allocation_edit, check_holds_something
 from master.verbs.base import Context
@@ -121,7 +123,7 @@ class Cancelled(msgspec.Struct, frozen=True):
             self.messages[task_id] = MessageView(error.key, error.values)
 
 
-Cancelling: TypeAlias = Generator[None, None, Cancelled]
+Cancelling: TypeAlias = Generator[Any, None, Cancelled]
 """Many, in slices."""
 
 
@@ -225,7 +227,7 @@ def cancel(context: Context, params: Cancel) -> Cancelled | Cancelling:
             raise BadRequestError(Message("which_tasks"))
         if params.states is not None:
             raise BadRequestError(Message("states_without_all"))
-        if len(params.ids) <= SLICE:
+        if len(params.ids) <= SLICE and _size(context, params.ids) <= MOST_BYTES:
             done = Cancelled([], [], {}, {}, {})
             _cancel_each(context, _last_first(params.ids), done)
             return _in_order(context, done)
@@ -241,10 +243,17 @@ def _cancelled_in_slices(context: Context, params: Cancel) -> Cancelling:
     """Each of them by itself: who asks again after a crash ends those that are left."""
     done = Cancelled([], [], {}, {}, {})
     ids = _last_first((yield from _chosen(context, params)) if params.all or params.mine else params.ids)
-    for begin in range(0, len(ids), SLICE):
-        _cancel_each(context, ids[begin : begin + SLICE], done)
-        yield
+    for part in portions(ids, SLICE, lambda number: _size(context, [number])):
+        is_large = _size(context, part) >= MOST_BYTES
+        _cancel_each(context, part, done)
+        yield is_large  # each task is written whole: the next ones in a turn, and a record, of their own
     return _in_order(context, done)
+
+
+def _size(context: Context, ids: Iterable[int]) -> int:
+    """The bytes of the large ones of these tasks."""
+    tasks = context.core.tasks
+    return sum(large_size(task) for number in ids if (task := tasks.get(number)) is not None)
 
 
 def _chosen(context: Context, params: Cancel) -> Generator[None, None, list[int]]:

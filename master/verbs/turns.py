@@ -21,7 +21,8 @@ SHARE_S = 0.005
 TURN_S = 0.01
 """A turn of the loop that is older begins nothing that can wait for the next, whosever it is."""
 
-Work = Generator[None, None, Any]
+Work = Generator[Any, None, Any]
+"""It yields True where the rest belongs into a later turn, whatever is left of the share."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -92,8 +93,7 @@ class Turns:
         error: Exception | None = None
         try:
             while job.is_wanted():
-                next(job.work)
-                if time.monotonic() > end:
+                if next(job.work) or time.monotonic() > end:
                     return False
             job.work.close()
         except StopIteration as finished:

@@ -259,6 +259,28 @@ def test_reading_costs_no_more_for_a_large_record_than_its_moves() -> None:
     assert calls == 1
 
 
+def test_of_a_record_of_very_many_bytes_few_are_read_at_once_and_none_is_lost() -> None:
+    lab, decoded = Lab(SimulatedDisk()), list[int]()
+    lab.end(*range(1, 2001))
+
+    def counted(data: bytes) -> list[Task]:
+        decoded.append(len(data))
+        return read_tasks(data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outbox_module, "MOST_BYTES", 10_000)
+        patch.setattr(outbox_module, "read_tasks", counted)
+        heard = list[int]()
+        while not lab.reader.is_at_end:
+            decoded.clear()
+            events = lab.reader.read(is_end, 100)
+            assert sum(decoded) < 10_000 + 1_000
+            assert all(isinstance(event, Moved) and event.task is not None for event in events)
+            heard += [event.task_id for event in events if isinstance(event, Moved)]
+            lab.reader.finish()
+    assert heard == [*range(1, 2001)]
+
+
 def test_a_consumer_costs_no_sync() -> None:
     syncs = []
     for names in ([NAME], ["other", NAME]):

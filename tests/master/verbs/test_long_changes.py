@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from master.durable import compacting as compacting_module
+from master.durable import journal, portions
 from master.verbs import arrays, projects, task_places, tasks, turns
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
@@ -53,6 +54,35 @@ def test_others_are_answered_while_an_array_is_made_and_then_cancelled(tmp_path:
             assert count > MANY // 20 // 4
             assert done["cancelled"] == ids
             assert done["codes"] == {str(MANY + 7): "not_found"}
+
+    run(story())
+
+
+def test_large_tasks_are_cancelled_in_records_of_few_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SHARE_S", 60.0)  # whatever is left of it, what is large goes on in another turn
+    size, count = 1 << 20, 30
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            made = [
+                (await peer.call("task.submit", command=["true", *["x" * (size // 10)] * 9], hold=True))["id"]
+                for _ in range(count)
+            ]
+            written: list[int] = []
+            encode = journal.encode_record
+
+            def encoded(*record: Any, **more: Any) -> bytes:
+                line = encode(*record, **more)
+                written.append(len(line))
+                return line
+
+            monkeypatch.setattr(journal, "encode_record", encoded)
+            for params in ({"ids": made[: count // 2]}, {"mine": True}):
+                done = await peer.call("task.cancel", **params)
+                assert len(done["cancelled"]) == count // 2
+            assert sum(written) > count * size * 9 // 10
+            assert max(written) < portions.MOST_BYTES + 2 * size
 
     run(story())
 
