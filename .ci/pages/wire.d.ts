@@ -441,6 +441,8 @@ export interface LoopTimes {
 export interface Loss {
   at: number;
   what: string;
+  key: string | null;
+  args: Record<string, any> | null;
 }
 
 export interface Lost {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master.durable.disk import Disk, SyncFailedError, publish_open
+from wire.message import Message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,14 +55,15 @@ class Cursor:
                 return Place(int(seq), int(crc, 16), int(done), int(moves))
         return None
 
-    def begin(self, place: Place) -> str | None:
+    def begin(self, place: Place) -> Message | None:
         """Write the file anew, durably. Return why that is impossible now, or None. Without its file a consumer goes on
         from the floor after a restart."""
         self.close()
         try:
             self._fd = publish_open(self._disk, self._path, _line(place))
         except (OSError, SyncFailedError) as error:
-            return f"{self._path} cannot be written: {getattr(error, 'strerror', None) or error}"
+            detail = getattr(error, "strerror", None) or str(error)
+            return Message("in_file", path=str(self._path), fault=Message("file_unwritable", detail=detail))
         return None
 
     @property

@@ -97,19 +97,14 @@ class Promised:
             self.machine_went_on = self.ended or self._witness.boot == self._disk.boot()
             self.record = self._witness.seq
 
-    def lost_end(self, highest: int, record: int) -> str:
-        """Whether the journal lost its end, where only this file shows it: as a sentence, or "". `highest`: the last id
-        that the other files know; `record`: the journal's last record."""
+    def lost_end(self, highest: int, record: int) -> Message | None:
+        """Return whether the journal lost its end, where only this file shows it. `highest`: the last id that the other
+        files know; `record`: the journal's last record."""
         if self.given > highest:
-            lost = f"ids up to {self.given} had been given, and it knows of none after {highest}"
-        elif self.record is not None and self.record > record:
-            lost = f"record {self.record} had been written, and it ends with record {record}"
-        else:
-            return ""
-        return (
-            f"the journal lost its end: {lost}. "
-            "Was it cut, or put back from a backup? Look whether the newest tasks are there"
-        )
+            return Message("journal_end_lost_by_ids", given=self.given, highest=highest)
+        if self.record is not None and self.record > record:
+            return Message("journal_end_lost", written=self.record, last=record)
+        return None
 
     def go_on(self, highest: int, *, record: int, is_damaged: bool, is_new: bool) -> int:
         """The id after which numbers go on, `highest` being the last one that the other files know, and `record` the

@@ -31,6 +31,8 @@ from master.durable.journal import CRC_DIGITS, Journal, decode_record
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wire.message import Message
+
 PIECE = "outbox"
 FOLDER = "outbox"
 KEPT_BYTES = 16 * 1024 * 1024
@@ -274,8 +276,8 @@ class Outbox:
         self._folder = folder
         self._readers: dict[str, Reader] = {}
         self._floor_begin: int | None = None
-        self.notes: list[str] = []
-        """Sentences for the log about files that could not be written."""
+        self.notes: list[Message] = []
+        """Messages for the log about files that could not be written."""
 
     @property
     def is_read(self) -> bool:

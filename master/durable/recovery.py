@@ -58,7 +58,7 @@ class Recovery:
     """One reading of a folder. `run` it; then the other attributes tell what was found.
 
     `promised`: what `ids` tells of the last record that was written. `vouched`: whether state.json says what
-    the queue files were. `damage` are sentences about what was lost, or may have been, for people to see; `unanswered`
+    the queue files were. `damage` is what was lost, or may have been, for people to see; `unanswered`
     about what was cut off and nobody had an answer for; `notes` are for the log.
     """
 
@@ -69,9 +69,9 @@ class Recovery:
         self.disk = disk
         self.permit = permit
         self.witness = witness
-        self.notes: list[str] = []
-        self.damage: list[str] = []
-        self.unanswered: list[str] = []
+        self.notes: list[Message] = []
+        self.damage: list[Message] = []
+        self.unanswered: list[Message] = []
         self.queues: dict[str, snapshot.Queue] = {}
         self.settled = snapshot.Settled(0, 1, format=snapshot.FORMAT)
         self.snapshot_bytes = 0
@@ -139,11 +139,9 @@ class Recovery:
         folder, witness = str(self.folder), str(self.witness.path)
         if not self.permit.damage:
             raise StoreCorruptError(Message("queue_gone", folder=folder, witness=witness))
-        self.damage.append(
-            f"the queue that was in {folder} is gone ({witness} tells of it), and an empty one was begun"
-        )
+        begun = Message("queue_begun_anew", folder=folder, witness=witness)
+        self.damage.append(Message("people_lost", loss=begun))
         kept = self.witness.pieces
-        self.damage[-1] += f". {salvage.PEOPLE_LOST}"
         return {**kept, **salvage.lost_pieces({}, kept, people=False)}
 
     def _make_files(self, names: list[str], pieces: dict[str, msgspec.Raw]) -> snapshot.Settled:
@@ -305,8 +303,10 @@ class Recovery:
         if not self.permit.edits:
             published.refuse(self.folder, differences)
         for name, found in differences.items():
-            what = ", ".join(map(str, found)) or "nothing in it that the journal does not know better"
-            self.notes.append(f"{name} was changed while no master ran; it is taken as it lies: {what}")
+            if found:
+                self.notes.append(Message("edits_taken", name=name, changes=tuple(found)))
+            else:
+                self.notes.append(Message("edits_known_better", name=name))
         self.vouched = False
 
     def _difference(
@@ -353,21 +353,17 @@ class Recovery:
         """Keep and tell what is cut off; the pieces of state that are to be added for what may have been in it."""
         kept = self.keep(TORN, torn)
         failpoint.reach("start.torn_kept")
-        note = f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {kept}"
+        note = Message("torn_cut_off", size=len(torn), journal=JOURNAL, kept=kept)
         self.notes.append(note)
         if not self.permit.damage and self._is_unanswered(reading):
-            self.unanswered.append(f"{note}. The master was killed while it wrote them: nobody had an answer for them")
+            self.unanswered.append(Message("torn_unanswered", cut=note))
             return {}
-        text = (
-            f"{len(torn)} bytes at the end of {JOURNAL} could not be read and were cut off (kept in {kept}). A "
-            "power cut does that to what nobody was answered for, a failing disk to more: look at its health, and "
-            f"whether the newest tasks are there. The last record that is known is {image.seq}"
-        )
+        loss = Message("torn_end_lost", size=len(torn), journal=JOURNAL, kept=kept, last=image.seq)
         is_lost = max(self._promised.record or 0, self.witness.seq) > image.seq
         if not (is_lost or self._promised.machine_went_on or self.permit.damage):
-            self.damage.append(text)
+            self.damage.append(loss)
             return {}
-        self.damage.append(f"{text}. {salvage.PEOPLE_LOST}")
+        self.damage.append(Message("people_lost", loss=loss))
         return salvage.lost_of_people(image.state, self.witness.pieces, people=self.tells_of_people)
 
     def _is_unanswered(self, reading: Reading) -> bool:

@@ -7,7 +7,7 @@ may have obeyed a start of the master that is not known any more; `START_OVER` m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,6 +16,7 @@ from master.core.people.marks import END_ACCESS
 from master.core.tasks.records import Change
 from master.core.tasks.task import TaskState
 from master.durable.published import ranges
+from wire.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,23 +32,35 @@ DAMAGE = "damage"
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A finding of a start that people should know of. `at`: seconds since the epoch."""
+    """A finding of a start that people should know of. `at`: seconds since the epoch; `what`: the sentence of the
+    message `key` with `args`, which earlier versions read. A finding of an earlier version has neither."""
 
     at: float
     what: str
+    key: str | None = None
+    args: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, message: Message, at: float) -> Loss:
+        """Return it as it is stored and shown."""
+        return cls(at, str(message), message.key, message.plain_args())
+
+    def tells(self, key: str, /, **args: str | int) -> bool:
+        """Does its message, or one among the values of that, have this key and these values?"""
+        return self.key is not None and _tells({"key": self.key, "args": self.args}, key, args)
+
+
+def _tells(told: Any, key: str, wanted: dict[str, str | int]) -> bool:
+    if isinstance(told, list):
+        return any(_tells(one, key, wanted) for one in told)
+    if not isinstance(told, dict) or "key" not in told:
+        return False
+    args = told["args"]
+    is_this = told["key"] == key and wanted.items() <= args.items()
+    return is_this or any(_tells(one, key, wanted) for one in args.values())
 
 
 _encode_change = msgspec.json.Encoder().encode
-
-
-PEOPLE_LOST = (
-    "Users and groups may be missing, or be as they were before: look with `muster users list`, and add missing ones "
-    "again. The queue counts as one with several users unless its witness says otherwise: users' tasks do not run as "
-    "root or as the master's account. All tokens, log-ins and links have ended, because some may have been revoked. "
-    "Attempts on nodes that belong to no known task keep running and keep their GPUs until an admin adopts or ends "
-    "them: `muster node attempts NODE`"
-)
-"""The consequences for users and for running attempts."""
 
 
 def lost_pieces(
@@ -75,20 +88,17 @@ def hold_doubtful(tasks: Iterable[Task], reading: Reading) -> list[int]:
     return sorted(held)
 
 
-def told(reading: Reading, kept: str, held: list[int]) -> str:
+def told(reading: Reading, kept: str, held: list[int]) -> Message:
     """Return what people have to know of it."""
-    lines = f"lines {ranges(reading.bad)}" if reading.bad else "what was in it"
-    text = f"the journal was damaged: {lines} could not be read (kept in {kept})"
+    if reading.bad:
+        loss = Message("journal_lines_lost", lines=ranges(reading.bad), kept=kept)
+    else:
+        loss = Message("journal_lost", kept=kept)
     if not held:
-        gone = "Tasks of which nothing else tells are gone: look whether the newest are there"
-        return f"{text}. {gone}. No other is in doubt. {PEOPLE_LOST}"
+        return Message("people_lost", loss=Message("journal_none_held", loss=loss))
     ids = ranges(held)
     release = ids.replace(",", "") if "…" not in ids else "ID…"
-    return (
-        f"{text}. Waiting tasks that may have been started in what is lost are held: {ids}. Look whether they run or "
-        f"ran, then `muster release {release}` or `muster rm {release}`. "
-        f"{PEOPLE_LOST}"
-    )
+    return Message("people_lost", loss=Message("journal_tasks_held", loss=loss, ids=ids, release=release))
 
 
 def summary(tasks: Mapping[int, Task], changed: Iterable[int], seq: int) -> bytes:

@@ -55,6 +55,8 @@ __all__ = [
     "SyncFailedError",
 ]
 
+_OLDER = "is older than what was written there"
+"""The words of earlier versions, which kept nothing but the sentence."""
 RESERVE = "reserve"
 RESERVE_BYTES = 4 * 1024 * 1024
 """Some 10,000 records: what can still end after the disk is full."""
@@ -70,7 +72,7 @@ class Store:
 
     `fault` says why growth (new submits) must be refused now, None if it need not be: either nothing can be written,
     or only because the reserve was given up. `is_older_copy`: as far as the witness knows the folder had been written
-    further than it is now, so it was put back from a backup; until `take_as_it_is`. `notes` are sentences for the log
+    further than it is now, so it was put back from a backup; until `take_as_it_is`. `notes` are messages for the log
     about what `open` found and did.
     """
 
@@ -92,7 +94,7 @@ class Store:
         self.outbox = outbox.Outbox(disk, folder / outbox.FOLDER)
         self.fault: Message | None = None
         self.is_older_copy = False
-        self.notes: list[str] = []
+        self.notes: list[Message] = []
         self._lock: tuple[int, ...] = ()
         self._journal: Journal | None = None
         self._state: dict[str, msgspec.Raw] = {}
@@ -158,7 +160,7 @@ class Store:
             publish(self.disk, self.folder / snapshot.STATE, published.sealed(data))
             self.disk.sync_folder(self.folder)
         except OSError as error:
-            self.notes.append(f"state.json cannot be written, which a start without the journal needs: {error}")
+            self.notes.append(Message("state_unwritable", detail=str(error)))
 
     def take_as_it_is(self) -> None:
         """All was done that is to be done with an older copy."""
@@ -407,24 +409,22 @@ class Store:
         image.state = dict(self._state)
         return image
 
-    def _end_was_lost(self, lost: str, recovery: Recovery) -> None:
+    def _end_was_lost(self, lost: Message, recovery: Recovery) -> None:
         """Nothing but the promised ids shows that the last records are gone. First the journal says what follows from
         that: once more ids are promised, nothing shows it any more."""
-        recovery.damage.append(f"{lost}. {salvage.PEOPLE_LOST}")
+        recovery.damage.append(Message("people_lost", loss=lost))
         pieces = salvage.lost_of_people(self._state, self._witness.pieces, people=recovery.tells_of_people)
         self.append(Change(state=pieces))
         with suppress(StoreUnavailableError):  # it goes with the next commit
             self.journal.commit()
 
-    def _older_copy(self, seq: int) -> list[str]:
+    def _older_copy(self, seq: int) -> list[Message]:
         """Return what people have to know of that, unless they were told before."""
-        told = f"{self.folder} is older than what was written there"
-        if any(loss.what.startswith(told) for loss in self.damage):
+        folder, witness = str(self.folder), str(self._witness.path)
+        said_before = f"{folder} {_OLDER}"
+        if any(loss.tells("folder_older", folder=folder) or loss.what.startswith(said_before) for loss in self.damage):
             return []
-        known = f"it knows no record after {seq}, and record {self._witness.seq} had been written"
-        cause = "It was put back from a backup, or its files were cut"
-        ended = "All tokens, log-ins and links have ended, because some may have been revoked since"
-        return [f"{told}: {known} ({self._witness.path}). {cause}. {ended}"]
+        return [Message("folder_older", folder=folder, last=seq, written=self._witness.seq, witness=witness)]
 
     def _vouch(self, recovery: Recovery) -> None:
         def record(piece: msgspec.Raw) -> None:
@@ -434,7 +434,7 @@ class Store:
         try:
             recovery.vouch(record)
         except (OSError, StoreUnavailableError) as error:
-            self.notes.append(f"it cannot be noted what the queue files are, so that a change would be seen: {error}")
+            self.notes.append(Message("files_not_vouched", detail=str(error)))
 
     def _import(self, image: Image, recovery: Recovery) -> None:
         """Record the old system's tasks as ours, after a copy of each file of theirs was kept."""
@@ -447,7 +447,7 @@ class Store:
             legacy.settle(fresh, self._old_places, self._held_of_old())
             self.append(Change(tasks=fresh))
             self.commit()
-            self.notes.append(f"{len(fresh)} tasks of the old system were taken over")
+            self.notes.append(Message("old_tasks_taken", count=len(fresh)))
 
     def _held_of_old(self) -> dict[int, str]:
         """The old system's waiting tasks that are to be held. Raises StoreCorruptError: unheld, one might run again."""
@@ -461,14 +461,15 @@ class Store:
 
     def _tell(self, recovery: Recovery) -> None:
         """Record from where ids go on, and keep what people have to know of until somebody has seen it."""
-        begin = f"new ids begin at {self._highest_id + 1}"
+        first = self._highest_id + 1
         # The tombstone of an id beyond all that may have been given: from here on the journal knows how far they went.
         change = Change(gone=[self._highest_id] if self._highest_id > recovery.highest_id else [])
-        if told := [*(f"{text}; {begin}" for text in recovery.damage), *recovery.unanswered]:
-            found = [salvage.Loss(time.time(), text) for text in told]
+        lost = [Message("ids_go_on", loss=loss, first=first) for loss in recovery.damage]
+        if told := [*lost, *recovery.unanswered]:
+            found = [salvage.Loss.of(message, time.time()) for message in told]
             change.state[salvage.DAMAGE] = msgspec.Raw(msgspec.json.encode([*self.damage, *found]))
         else:
-            self.notes.append(f"the machine went down under the master, and nobody knows which ids were given: {begin}")
+            self.notes.append(Message("ids_unknown", first=first))
         self.append(change)
         with suppress(StoreUnavailableError):  # it goes with the next commit; `fault` tells
             self.commit()

@@ -16,6 +16,7 @@ from master.durable import failpoint, ids, published
 from master.durable import queue_files as snapshot
 from master.durable.disk import Disk, publish
 from master.durable.journal import JOURNAL
+from wire.message import Message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +27,8 @@ COPIED = (*snapshot.QUEUES, snapshot.STATE, JOURNAL, published.SUMS, ids.FILE)
 stay."""
 
 
-def bring_up(disk: Disk, folder: Path, settled: snapshot.Settled) -> str:
-    """Do it, durably; `settled` is what its state.json says. A sentence for the log. Raises OSError: the folder is
+def bring_up(disk: Disk, folder: Path, settled: snapshot.Settled) -> Message:
+    """Do it, durably; `settled` is what its state.json says. A message for the log. Raises OSError: the folder is
     then what it was; SyncFailedError."""
     _keep(disk, folder)
     failpoint.reach("format.kept")
@@ -38,7 +39,7 @@ def bring_up(disk: Disk, folder: Path, settled: snapshot.Settled) -> str:
     disk.sync_folder(folder)
     failpoint.reach("format.begun")
     settled.format = snapshot.FORMAT
-    return f"the folder is of format {snapshot.FORMAT} now; what it was for earlier versions is kept in {folder / KEPT}"
+    return Message("folder_brought_up", number=snapshot.FORMAT, kept=str(folder / KEPT))
 
 
 def _keep(disk: Disk, folder: Path) -> None:

@@ -37,8 +37,9 @@ class Info(About, kw_only=True):
     """Which master this is, what it was started with, and how it goes. Paths are absolute, `started_at` is in seconds
     since the epoch. A `registry_fault`, `store_fault` or `compaction_fault` tells what is wrong, or is null.
     `ids_fault`: why the queue's file `ids` cannot be written, and what follows, or null.
-    `damage`: what was lost, or may have been, since `server.seen`; `unsaved`: ids of tasks whose newest change is not
-    written yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
+    `damage`: what was lost, or may have been, since `server.seen`: `key` and `args` of the sentence `what`, which are
+    null if an earlier version found it; `unsaved`: ids of tasks whose newest change is not written yet; `warned`: ids
+    of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
     others wait for their turn, for admins and the programs around the master. `closed_nodes`: nodes that users' tasks
     never run on, for admins. `conf_outranked`: the settings that conf.json gives another value than was set since, for

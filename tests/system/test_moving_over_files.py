@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from master.core.people import marks
-from master.durable import failpoint, salvage, upgrade
+from master.durable import failpoint, upgrade
 from tests import landed
 from tests.landed_load import outcome
 from tests.system.lab import ROOT, Lab
 from tests.waiting import until
 from wire.errors import UnreachableError
+from wire.message import Message
 
 JOURNAL = "journal.jsonl"
 COMPACTS = "compaction.done:1000000"
@@ -261,7 +262,7 @@ def with_users_in_doubt(state: dict[str, Any]) -> dict[str, Any]:
         "own_account": {"closed": True},
         "end_access": True,
     }
-    return {**state, **known, "damage": [f"{lost}. {salvage.PEOPLE_LOST}{semicolon}{ids}"]}
+    return {**state, **known, "damage": [f"{Message('people_lost', loss=lost)}{semicolon}{ids}"]}
 
 
 def without_news(before: dict[str, Any], now: dict[str, Any]) -> None:

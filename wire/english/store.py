@@ -74,6 +74,58 @@ STORE: dict[str, str] = {
         "it held {before} tasks and holds {count} ({sums}, which would tell more, is not of its time)"
     ),
     "state_changed": "it is not what was written (drained nodes and answered requests stand there)",
+    # Losses that a start found, told until somebody has seen them.
+    "people_lost": (
+        "{loss}. Users and groups may be missing, or be as they were before: look with `muster users list`, and add "
+        "missing ones again. The queue counts as one with several users unless its witness says otherwise: users' "
+        "tasks do not run as root or as the master's account. All tokens, log-ins and links have ended, because some "
+        "may have been revoked. Attempts on nodes that belong to no known task keep running and keep their GPUs until "
+        "an admin adopts or ends them: `muster node attempts NODE`"
+    ),
+    "ids_go_on": "{loss}; new ids begin at {first}",
+    "queue_begun_anew": ("the queue that was in {folder} is gone ({witness} tells of it), and an empty one was begun"),
+    "journal_lines_lost": "the journal was damaged: lines {lines} could not be read (kept in {kept})",
+    "journal_lost": "the journal was damaged: what was in it could not be read (kept in {kept})",
+    "journal_none_held": (
+        "{loss}. Tasks of which nothing else tells are gone: look whether the newest are there. No other is in doubt"
+    ),
+    "journal_tasks_held": (
+        "{loss}. Waiting tasks that may have been started in what is lost are held: {ids}. Look whether they run or "
+        "ran, then `muster release {release}` or `muster rm {release}`"
+    ),
+    "journal_end_lost_by_ids": (
+        "the journal lost its end: ids up to {given} had been given, and it knows of none after {highest}. Was it cut, "
+        "or put back from a backup? Look whether the newest tasks are there"
+    ),
+    "journal_end_lost": (
+        "the journal lost its end: record {written} had been written, and it ends with record {last}. Was it cut, or "
+        "put back from a backup? Look whether the newest tasks are there"
+    ),
+    "torn_end_lost": (
+        "{size} bytes at the end of {journal} could not be read and were cut off (kept in {kept}). A power cut does "
+        "that to what nobody was answered for, a failing disk to more: look at its health, and whether the newest "
+        "tasks are there. The last record that is known is {last}"
+    ),
+    "torn_unanswered": "{cut}. The master was killed while it wrote them: nobody had an answer for them",
+    "folder_older": (
+        "{folder} is older than what was written there: it knows no record after {last}, and record {written} had been "
+        "written ({witness}). It was put back from a backup, or its files were cut. All tokens, log-ins and links have "
+        "ended, because some may have been revoked since"
+    ),
+    # Acts of a start in the folder, for the log.
+    "torn_cut_off": "{size} bytes of unfinished records were cut off {journal} and kept in {kept}",
+    "edits_taken": "{name} was changed while no master ran; it is taken as it lies: {changes:, }",
+    "edits_known_better": (
+        "{name} was changed while no master ran; it is taken as it lies: nothing in it that the journal does not know "
+        "better"
+    ),
+    "ids_unknown": (
+        "the machine went down under the master, and nobody knows which ids were given: new ids begin at {first}"
+    ),
+    "old_tasks_taken": "{count} {count:task|tasks} of the old system {count:was|were} taken over",
+    "folder_brought_up": ("the folder is of format {number} now; what it was for earlier versions is kept in {kept}"),
+    "state_unwritable": "state.json cannot be written, which a start without the journal needs: {detail}",
+    "files_not_vouched": ("it cannot be noted what the queue files are, so that a change would be seen: {detail}"),
     # The folder and its disk, while a master works there.
     "folder_held": "another master (pid {pid}) works on {folder}: stop it, or use another task_info",
     "folder_held_by_unknown": "another master works on {folder}: stop it, or use another task_info",

@@ -14,6 +14,7 @@ from master.core.tasks.task import Task
 from master.durable.disk import Disk, OsDisk
 from master.durable.ids import AHEAD, MOST_AHEAD
 from master.durable.store import Image, Store
+from tests.faults import says
 from tests.master.durable.simulated_disk import SimulatedDisk
 
 FOLDER = Path("task_info")
@@ -78,7 +79,7 @@ def test_a_journal_cut_where_a_record_ends_is_told_and_gives_no_id_twice(
     store, image = started(folder)
     assert set(image.tasks) == {1, 2}
     assert image.next_id == 7  # 6 stands in the journal, as a number that is gone
-    assert "ids up to 5 had been given, and it knows of none after 2" in store.damage[0].what
+    assert store.damage[0].tells("journal_end_lost_by_ids", given=5, highest=2)
     submit(store, 7)
     store, image = started(end(store))
     assert set(image.tasks) == {1, 2, 7}
@@ -97,7 +98,7 @@ def test_after_a_power_cut_ids_go_on_beyond_all_that_were_promised() -> None:
     store, image = started(FOLDER, SimulatedDisk(left))
     assert set(image.tasks) == {1, 2}
     assert 3 < image.next_id <= AHEAD + 3
-    assert "went down under the master" in store.notes[0]
+    assert says(store.notes[0], "ids_unknown", first=image.next_id)
     store.close()
     store, again = started(FOLDER, store.disk)
     assert again.next_id == image.next_id

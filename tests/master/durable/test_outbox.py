@@ -17,7 +17,7 @@ from master.durable.cursor import Cursor, Place
 from master.durable.disk import OsDisk
 from master.durable.outbox import Moved
 from master.durable.store import Store
-from tests.faults import refusing
+from tests.faults import refusing, says
 from tests.master.durable.simulated_disk import Fate, SimulatedDisk
 from tests.master.durable.small_outbox import CURSOR, FOLDER, NAME, Lab, again, gaps, ids, is_end
 from wire.errors import StoreChangedError
@@ -237,7 +237,8 @@ def test_a_cursor_that_could_not_be_made_is_told_and_made_later() -> None:
     store.open()
     disk.capacity = sum(len(content.now) for content in disk.files.values())
     store.serve([NAME])
-    assert any(str(CURSOR) in note for note in store.notes)
+    assert any(says(note, "in_file", path=str(CURSOR)) for note in store.notes)
+    assert any(says(note, "file_unwritable", detail="No space left on device") for note in store.notes)
     disk.capacity = None
     store.outbox.floor()
     assert CURSOR in disk.files

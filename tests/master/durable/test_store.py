@@ -18,7 +18,7 @@ from master.durable import recovery
 from master.durable import store as store_module
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Image, Permit, Store
-from tests.faults import refusing, said
+from tests.faults import refusing, said, says
 from tests.master.durable.simulated_disk import SimulatedDisk
 from wire.errors import LockedError, StoreChangedError, StoreCorruptError, StoreUnavailableError
 
@@ -182,7 +182,7 @@ def test_a_torn_tail_is_cut_and_kept_beside(tmp_path: Path) -> None:
     assert image.seq == 2, "the master had ended in order: what follows from the loss is recorded in the same write"
     assert again.access_is_to_end
     assert (tmp_path / "journal.torn").read_bytes() == b"0badc0de 2 1 {"
-    assert "journal.torn" in again.notes[0]
+    assert says(again.notes[0], "torn_cut_off", kept="journal.torn")
     record(again, Task(id=2, command="y"))
     again.close()
     assert set(started(tmp_path)[1].tasks) == {1, 2}

@@ -18,7 +18,7 @@ from master.durable.store import Image, Permit, Store
 from master.edited_files.json_file import NOT_UTF8
 from tests.faults import refusing, said, says
 from wire.errors import StoreChangedError, StoreCorruptError
-from wire.message import Message
+from wire.message import Message, revived
 
 if TYPE_CHECKING:
     from wire.message import Value
@@ -128,7 +128,8 @@ def test_tasks_that_vanished_are_not_dropped_without_a_yes(folder: Path) -> None
     assert changed(folder, WAIT, "tasks_missing", count=29, ids="1-4, 6-30")
     store, image = started(folder, Permit(edits=True))
     assert set(image.tasks) == {5, 31, 32}
-    assert "29 tasks are missing" in store.notes[0]
+    assert says(store.notes[0], "edits_taken", name=WAIT)
+    assert says(store.notes[0], "tasks_missing", count=29)
     store.close()
     again, image = started(folder)
     assert set(image.tasks) == {5, 31, 32}
@@ -150,7 +151,7 @@ def test_a_file_that_was_only_laid_out_anew_holds_nothing_up_but_is_told(folder:
     path.write_text(json.dumps(json.loads(text), indent=2))
     store, image = started(folder)
     assert set(image.tasks) == set(range(1, 33))
-    assert "wait_task.json was changed" in store.notes[0]
+    assert says(store.notes[0], "edits_known_better", name=WAIT)
     store.close()
     assert not started(folder)[0].notes
 
@@ -245,8 +246,8 @@ def test_past_a_damaged_record_all_others_are_used_and_only_what_it_may_have_sta
     assert {task.id: task.state.value for task in image.tasks.values()} == {1: "held", 3: "waiting", 4: "running"}
     assert image.next_id > 4
     assert bytes(image.state["start_over"]) == b"true"
-    assert "line" in store.damage[0].what
-    assert "are held: 1." in store.damage[0].what
+    assert store.damage[0].tells("journal_lines_lost", lines="3", kept="journal.damaged")
+    assert store.damage[0].tells("journal_tasks_held", ids="1", release="1")
     assert (tmp_path / "journal.damaged").read_bytes() == before
     store.close()
     again, image = started(tmp_path)
@@ -295,8 +296,8 @@ def test_a_zeroed_tail_is_told_until_somebody_has_seen_it_and_gives_no_id_twice(
     store, image = started(tmp_path)
     assert set(image.tasks) == {1}
     assert image.next_id > (4 if promises else 1)
-    assert "journal.torn" in store.damage[0].what
-    assert str(image.next_id) in store.damage[0].what
+    assert store.damage[0].tells("torn_end_lost", kept="journal.torn")
+    assert store.damage[0].tells("ids_go_on", first=image.next_id)
     record(store, Task(id=image.next_id, command="y"))
     store.close()
     store, image = started(tmp_path)
@@ -339,3 +340,34 @@ def test_a_byte_that_is_not_utf8_is_told_with_its_line_and_the_way_to_convert_th
     assert (message.key, message.args["path"]) == ("queue_line_wrong", str(tmp_path / name))
     assert message.args["line"] == 3
     assert says(message, NOT_UTF8.key)
+
+
+class LossBefore(msgspec.Struct, frozen=True):
+    """What versions before messages kept of a loss."""
+
+    at: float
+    what: str
+
+
+def test_a_loss_is_kept_as_a_message_and_as_the_sentence_that_earlier_versions_read(tmp_path: Path) -> None:
+    store, _ = started(tmp_path)
+    before = LossBefore(1.5, "the journal lost its end, in words of another version")
+    store.append(Change(state={"damage": msgspec.Raw(msgspec.json.encode([before]))}))
+    record(store, Task(id=1, command="x"))
+    size = store.journal_bytes
+    record(store, Task(id=2, command="x"))
+    store.close()
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[: size + 20])
+    store, image = started(tmp_path)
+    first, second = store.damage
+    assert (first.at, first.what, first.key, first.args) == (before.at, before.what, None, None)
+    assert not first.tells("people_lost")
+    assert second.key is not None
+    assert second.args is not None
+    message = revived(second.key, second.args)
+    assert says(message, "torn_end_lost", kept="journal.torn", size=20)
+    assert second.what == str(message)
+    store.close()
+    read = msgspec.json.decode(image.state["damage"], type=list[LossBefore])
+    assert read == [before, LossBefore(second.at, str(message))]

@@ -21,7 +21,7 @@ from master.durable.disk import OsDisk
 from master.durable.journal import JOURNAL
 from master.durable.store import Store
 from tests import landed
-from tests.faults import refusing, said
+from tests.faults import refusing, said, says
 from tests.master.durable.simulated_disk import Fate, SimulatedDisk
 from wire.errors import StoreCorruptError, StoreUnavailableError
 from wire.message import Message
@@ -233,7 +233,7 @@ def test_nobody_else_may_read_the_copy(written: dict[str, bytes], tmp_path: Path
     assert {path.name: path.stat().st_mode & 0o777 for path in (kept, *kept.iterdir())} == {
         upgrade.KEPT: 0o700, **dict.fromkeys(written, 0o600)
     }  # fmt: skip
-    assert any(upgrade.KEPT in note for note in store.notes)
+    assert any(says(note, "folder_brought_up", number=snapshot.FORMAT, kept=str(kept)) for note in store.notes)
 
 
 def test_a_new_folder_is_of_this_format_and_keeps_no_copy(tmp_path: Path) -> None:
@@ -286,4 +286,4 @@ def test_a_file_of_the_first_format_that_somebody_only_laid_out_anew_holds_nothi
     assert {number: task.state for number, task in image.tasks.items()} == {
         1: TaskState.RUNNING, 2: TaskState.WAITING, 3: TaskState.FAILED, 4: TaskState.WAITING
     }  # fmt: skip
-    assert any("it is taken as it lies" in note for note in store.notes)
+    assert {name for name in snapshot.QUEUES for note in store.notes if says(note, "edits_known_better", name=name)}
