@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from wire.english import SENTENCES
 from wire.errors import ConfigError, MusterError
-from wire.message import Message, revived
+from wire.harmless import harmless
+from wire.message import Message, revived, worded
 
 if TYPE_CHECKING:
     from wire.message import Value
@@ -53,6 +57,25 @@ def refusing(kind: type[MusterError], key: str, /, **values: Value) -> Iterator[
         yield
     message = said(caught.value)
     assert says(message, key, **values), repr(message)
+
+
+def error_line(code: str, key: str, /, **values: Value) -> str:
+    """Return the line of a command that is refused so. Its end is the caller's: more may stand there."""
+    return f"error: {code}: {harmless(str(Message(key, **values)))}"
+
+
+def in_words(text: str, key: str, /, **values: Value) -> bool:
+    """Return whether a text that a program showed has the sentence of `key` with these values, whatever the others
+    are."""
+    pieces: list[str] = []
+    for literal, name, form, conversion in Formatter().parse(SENTENCES[key]):
+        pieces.append(re.escape(literal))
+        if name in values:
+            shape = f"{{{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}"
+            pieces.append(re.escape(worded(Message(key, **values), {key: shape})))
+        elif name is not None:
+            pieces.append(".*?")
+    return re.search("".join(pieces), text, re.DOTALL) is not None
 
 
 def refused(act: Callable[[], object]) -> Message:

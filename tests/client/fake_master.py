@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wire.framing import encode
+from wire.message import NONE, Message
 
 Verb = Callable[[dict[str, Any]], Any]
 
@@ -17,9 +18,16 @@ Verb = Callable[[dict[str, Any]], Any]
 class Refusal(Exception):  # noqa: N818  (it is an answer, not a defect)
     """Raised by a verb of a test: answered as an error with this stable code, and what else is said of it."""
 
-    def __init__(self, code: str, message: str, **data: Any) -> None:
-        super().__init__(message)
+    def __init__(self, code: str, message: str | Message, **data: Any) -> None:
+        super().__init__(str(message))
+        if isinstance(message, Message):
+            data |= {"key": message.key, "args": message.plain_args()}
         self.data = {"code": code, **data}
+
+
+def unknown_node(name: str) -> Message:
+    """Return what a master refuses with whose registry has no nodes."""
+    return Message("node_not_in_registry", node=name, nodes=NONE)
 
 
 class HangUp(Exception):  # noqa: N818  (an order to the server)

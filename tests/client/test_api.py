@@ -82,24 +82,26 @@ def test_what_must_not_happen_twice_is_not_sent_again() -> None:
 
 def test_a_refusal_is_raised_as_its_own_error() -> None:
     def show(_: dict[str, Any]) -> None:
-        raise Refusal("not_found", "there is no task 9")
+        raise Refusal("not_found", Message("no_task", id=9))
 
     with (
         FakeMaster({"task.show": show}) as master,
         _client(master) as client,
-        pytest.raises(NotFoundError, match="no task 9"),
+        pytest.raises(NotFoundError) as told,
     ):
         client.show(9)
+    assert (told.value.key, told.value.values) == ("no_task", {"id": 9})
+    assert str(told.value) == str(Message("no_task", id=9))
 
 
 def test_an_error_has_the_key_and_the_values_that_the_master_told() -> None:
     def show(params: dict[str, Any]) -> None:
-        raise Refusal("not_found", "there is no task 9", **({"key": "no_task", "args": params} if params["id"] else {}))
+        raise Refusal("not_found", Message("no_task", **params) if params["id"] else "gone")
 
     with FakeMaster({"task.show": show}) as master, _client(master) as client:
         with pytest.raises(NotFoundError) as told:
             client.show(9)
-        assert (str(told.value), told.value.key) == ("there is no task 9", "no_task")
+        assert (str(told.value), told.value.key) == (str(Message("no_task", id=9)), "no_task")
         assert told.value.values == {"id": 9}
         with pytest.raises(NotFoundError) as told:
             client.show(0)
@@ -191,7 +193,7 @@ def test_a_task_that_moves_to_the_files_while_it_is_asked_for_is_waited_for() ->
 
 def test_waiting_for_a_task_that_is_not_there_or_goes_away_is_an_error() -> None:
     def not_there(params: dict[str, Any]) -> None:
-        raise Refusal("not_found", f"there is no task {params['id']}")
+        raise Refusal("not_found", Message("no_task", id=params["id"]))
 
     verbs = {
         "subscribe": lambda _: {},

@@ -18,6 +18,8 @@ from master.verbs.documents import OPENAPI
 from master.verbs.table import VERBS
 from tests.cases import each_case
 from tests.client.fake_master import FakeMaster, HangUp, Refusal
+from tests.faults import error_line
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,9 +113,8 @@ def test_the_openapi_document_is_printed_as_it_is_shipped(
 
 def test_a_verb_that_there_is_not_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["api", "task.cancle"]) == 1
-    assert capsys.readouterr().err == (
-        "error: unknown_method: there is no verb 'task.cancle' (did you mean `task.cancel`?): `muster api` lists all\n"
-    )
+    told = error_line("unknown_method", "verb_not_known_but", verb="task.cancle", meant="task.cancel")
+    assert capsys.readouterr().err == f"{told}\n"
     assert main(["api", "--openapi", "task.list"]) == 2
 
 
@@ -207,11 +208,11 @@ def test_a_refusal_of_the_master_is_told_as_of_any_command(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def show(_: dict[str, Any]) -> None:
-        raise Refusal("not_found", "there is no task 9")
+        raise Refusal("not_found", Message("no_task", id=9))
 
     master.verbs["task.show"] = show
     assert main(["api", "task.show", "id=9"]) == 1
-    assert capsys.readouterr().err == "error: not_found: there is no task 9\n"
+    assert capsys.readouterr().err == error_line("not_found", "no_task", id=9) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_wrong_usage_is_told(capsys: pytest.CaptureFixture[str], words: tuple[st
 
 def test_a_noun_is_not_asked_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["api", "task", "id=1"]) == 1
-    assert "there is no verb 'task'" in capsys.readouterr().err
+    assert error_line("unknown_method", "verb_not_known_but", verb="task", meant="task.why") in capsys.readouterr().err
 
 
 def test_completion_knows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from client.cli.commands import COMMANDS
 from client.cli.main import main
 from tests.calls import bytes_read_by, instructions_of
 from tests.client.fake_master import FakeMaster, Refusal, task
+from tests.faults import error_line
 from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
@@ -441,11 +442,13 @@ def test_a_file_that_cannot_be_written_or_read_is_named_with_why(
 
 def test_a_refusal_is_one_harmless_line_and_exit_1(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     def show(_: dict[str, Any]) -> None:
-        raise Refusal("not_found", "there is no task 9\x1b[2J")
+        raise Refusal("not_found", Message("no_setting", name="9\x1b[2J"))
 
     master.verbs["task.show"] = show
     assert main(["show", "9"]) == 1
-    assert capsys.readouterr().err == "error: not_found: there is no task 9\\x1b[2J\n"
+    said = capsys.readouterr().err
+    assert said == error_line("not_found", "no_setting", name="9\x1b[2J") + "\n"
+    assert "\\x1b[2J" in said
 
 
 def test_no_master_is_exit_3() -> None:

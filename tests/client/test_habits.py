@@ -21,7 +21,9 @@ from client.cli.context import Context
 from client.cli.main import RIGHT_WORDS, main
 from client.cli.several import each
 from tests.client.fake_master import FakeMaster, Refusal, task
+from tests.faults import error_line
 from wire.errors import UnreachableError
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +87,7 @@ def test_refusals_that_are_alike_are_told_together(master: FakeMaster, capsys: p
     def hold(params: dict[str, Any]) -> dict[str, Any]:
         number = params["id"]
         if number > 10:
-            raise Refusal("not_found", f"there is no task {number}; `muster queue --all` lists all")
+            raise Refusal("not_found", Message("no_task", id=number))
         if number > 8:
             raise Refusal("conflict", f"task {number} is running")
         return task(number, "held")
@@ -96,7 +98,7 @@ def test_refusals_that_are_alike_are_told_together(master: FakeMaster, capsys: p
     assert said.out == "tasks 7-8: held\n"
     assert said.err.splitlines() == [
         "error: conflict: task 9 is running (the same for 10)",
-        "error: not_found: there is no task 11; `muster queue --all` lists all (the same for 12-500)",
+        error_line("not_found", "no_task", id=11) + " (the same for 12-500)",
     ]
 
 
@@ -215,14 +217,14 @@ def test_node_list_is_nodes(master: FakeMaster, capsys: pytest.CaptureFixture[st
 def test_several_tasks_are_shown(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     def show(params: dict[str, Any]) -> dict[str, Any]:
         if params["id"] > 4:
-            raise Refusal("not_found", f"there is no task {params['id']}")
+            raise Refusal("not_found", Message("no_task", id=params["id"]))
         return task(params["id"])
 
     master.verbs["task.show"] = show
     assert main(["show", "3-6"]) == 1
     said = capsys.readouterr()
     assert [line for line in said.out.splitlines() if line.startswith("id:")] == ["id:         3", "id:         4"]
-    assert said.err == "error: not_found: there is no task 5 (the same for 6)\n"
+    assert said.err == error_line("not_found", "no_task", id=5) + " (the same for 6)\n"
     assert main(["show", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == 3
     assert main(["show", "3", "4", "--json"]) == 0

@@ -10,6 +10,7 @@ import pytest
 from client.cli.main import main
 from client.here import here, within
 from tests.client.fake_master import FakeMaster
+from tests.faults import error_line
 
 
 @pytest.fixture
@@ -67,5 +68,5 @@ def test_a_folder_that_was_deleted_is_named(
         monkeypatch.setenv("MUSTER_CONF", master.conf(share))
         for words in (["submit", "--", "true"], ["init"], ["deploy", "d"]):
             assert main(words) == 1
-            told = f"error: bad_request: {share}/mnt/work: this folder was deleted"
+            told = error_line("bad_request", "folder_deleted", path=f"{share}/mnt/work")
             assert told in capsys.readouterr().err

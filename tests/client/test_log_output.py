@@ -16,7 +16,9 @@ import pytest
 
 from client.cli.main import main
 from tests.client.fake_master import FakeMaster, Refusal, task
+from tests.faults import error_line
 from tests.waiting import until
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 LOG = b"epoch 1\nepoch 2\n"
@@ -161,7 +163,7 @@ def test_a_log_that_cannot_be_read_leaves_no_file_and_one_that_breaks_off_says_h
 
     def read(params: dict[str, Any]) -> Any:
         if params["offset"] >= fails_at:
-            raise Refusal("forbidden", "it is not yours any more")
+            raise Refusal("forbidden", Message("no_task", id=7))
         return answer(params)
 
     master.verbs["log.read"] = read
@@ -173,7 +175,7 @@ def test_a_log_that_cannot_be_read_leaves_no_file_and_one_that_breaks_off_says_h
     assert main(["logs", "7", "-o", str(tmp_path / "b")]) == 1
     assert (tmp_path / "b").read_bytes() == LOG
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"{tmp_path / 'b'} has 16 bytes, and is not whole", "error: forbidden: it is not yours any more"]
+    assert said == [f"{tmp_path / 'b'} has 16 bytes, and is not whole", error_line("forbidden", "no_task", id=7)]
     for place, why in (("none/log", "the folder {}/none does not exist"), ("kept/log", "Not a directory")):
         (tmp_path / "kept").touch()
         fails_at = 100
@@ -205,7 +207,7 @@ def test_a_disk_that_is_full_is_told_with_the_file_and_how_much_is_in_it(master:
     process = started("logs", "7", "-o", str(file), preexec_fn=little_room)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert said == f"error: storage: {file}: File too large; it is not whole, {file} has 4,096 bytes\n"
+    assert said == error_line("storage", "output_broken", path=str(file), detail="File too large", bytes=4096) + "\n"
 
 
 def test_ctrl_c_keeps_what_was_followed_into_a_file_and_says_how_to_go_on(master: FakeMaster, tmp_path: Path) -> None:

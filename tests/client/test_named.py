@@ -13,7 +13,9 @@ from client.api import Client, connect
 from client.cli.arguments.fields import after
 from client.cli.main import main
 from tests.client.fake_master import FakeMaster, task
+from tests.faults import error_line
 from wire.errors import BadRequestError, ConflictError, NotFoundError
+from wire.message import Message
 
 ENDED = ("succeeded", "failed")
 TASKS = [
@@ -90,19 +92,19 @@ def test_several_tasks_may_be_named_beside_ids(master: FakeMaster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "code", "told"),
     [
-        ("twice", "conflict: 2 of your active tasks are called 'twice': 8-9; give an id"),
-        ("sweep", "conflict: 2 of your active tasks are called 'sweep': 11-12; give an id, or 11/ for the whole array"),
-        ("over", "not_found: no active task of yours is called 'over'; task 15 of this name has ended: give its id"),
-        ("theirs", "not_found: no active task of yours is called 'theirs'; task 16 of this name is bob's: give its id"),
-        ("ber", "not_found: no active task of yours is called 'ber': `muster queue --mine` shows yours"),
-        ("BERT", "not_found: no active task of yours is called 'BERT': `muster queue --mine` shows yours"),
-        ("a\x1b[2J", "not_found: no active task of yours is called 'a\\x1b[2J': `muster queue --mine` shows yours"),
+        ("twice", "conflict", Message("tasks_named_alike", count=2, name="twice", tasks="8-9")),
+        ("sweep", "conflict", Message("array_named_alike", count=2, name="sweep", tasks="11-12", array=11)),
+        ("over", "not_found", Message("task_named_has_ended", name="over", id=15)),
+        ("theirs", "not_found", Message("task_named_is_anothers", name="theirs", id=16, owner="bob")),
+        ("ber", "not_found", Message("no_task_named", name="ber")),
+        ("BERT", "not_found", Message("no_task_named", name="BERT")),
+        ("a\x1b[2J", "not_found", Message("no_task_named", name="a\x1b[2J")),
     ],
 )
 def test_a_name_that_is_not_one_active_task_of_ones_own_touches_nothing(
-    name: str, told: str, master: FakeMaster, capsys: pytest.CaptureFixture[str]
+    name: str, code: str, told: Message, master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in (
         ["cancel", name],
@@ -112,7 +114,7 @@ def test_a_name_that_is_not_one_active_task_of_ones_own_touches_nothing(
     ):
         master.calls.clear()
         assert main(words) == 1
-        assert capsys.readouterr().err == f"error: {told}\n"
+        assert capsys.readouterr().err == error_line(code, told.key, **told.args) + "\n"
         assert {method for method, _ in master.calls} <= {"task.list", "server.info"}
 
 
@@ -151,7 +153,7 @@ def test_cancel_and_wait_take_all_of_a_name(master: FakeMaster, capsys: pytest.C
         assert main(words) == 2
     capsys.readouterr()
     assert main(["wait", "--name", "nothing"]) == 1
-    assert "no active task of yours is called 'nothing'" in capsys.readouterr().err
+    assert error_line("not_found", "no_task_named", name="nothing") in capsys.readouterr().err
     assert main(["wait", "--name", "alloc"]) == 1, "an allocation ends only when somebody wants it"
 
 

@@ -15,7 +15,9 @@ import pytest
 
 from client.cli.main import main
 from client.text.columns import width
-from tests.client.fake_master import FakeMaster, Refusal, task
+from tests.client.fake_master import FakeMaster, Refusal, task, unknown_node
+from tests.faults import error_line
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = "SHA256:" + "o" * 43, "SHA256:" + "n" * 43
@@ -73,7 +75,7 @@ def test_nodes_say_what_ails_them_in_lines_that_fit(master: FakeMaster, capsys: 
         node(
             "节点", state="untrusted", schedulable=False, reason=f"it shows {NEW}, known is {OLD}: `muster node trust`"
         ),
-        node("e", schedulable=False, registry="leaving", reason="it left the registry"),
+        node("e", schedulable=False, registry="leaving", reason=str(Message("leaving"))),
         node("f", schedulable=False, reason="the folder /data is not there\x1b[2J"),
     ]
     master.verbs.update({"node.list": lambda _: ill, "server.info": lambda _: {"registry_fault": None}})
@@ -368,14 +370,14 @@ def test_wrong_usage_is_one_line_and_exit_2(
 def test_one_refused_node_does_not_stop_the_others(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     def drain(params: dict[str, Any]) -> dict[str, Any]:
         if params["name"] == "x":
-            raise Refusal("not_found", "there is no node 'x'")
+            raise Refusal("not_found", unknown_node("x"))
         return node(params["name"], tasks=[9], drained=params["reason"])
 
     master.verbs["node.drain"] = drain
     assert main(["node", "drain", "a", "x", "b", "--reason", "fan", "--json"]) == 1
     output = capsys.readouterr()
     assert [shown["name"] for shown in json.loads(output.out)] == ["a", "b"]
-    assert output.err == "error: not_found: there is no node 'x'\n"
+    assert output.err == f"error: not_found: {unknown_node('x')}\n"
 
 
 def test_drain_waits_until_nothing_runs_there(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -466,13 +468,13 @@ def test_an_account_that_answers_is_refused_by_the_master_and_nobody_is_asked(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: Any) -> Any:
-        raise Refusal("conflict", "the agent of the account li2 on node a answers")
+        raise Refusal("conflict", Message("account_answers", account="li2", node="a"))
 
     master.verbs["node.show"] = lambda _: page(tasks=[3], accounts=of_accounts(li="online"))
     master.verbs["task.list"] = lambda _: {"tasks": [over("li2", 3)], "total": 1}
     master.verbs["node.lost"] = refuse
     assert main(["node", "lost", "a", "--account", "li2"]) == 1
-    assert "error: conflict: the agent of the account li2" in capsys.readouterr().err
+    assert error_line("conflict", "account_answers", account="li2", node="a") in capsys.readouterr().err
 
 
 # -- trust ------------------------------------------------------------------------------------------------------
@@ -527,7 +529,7 @@ def test_trust_of_all_pins_new_keys_skips_known_ones_and_never_takes_a_changed_o
 
     def trust(params: dict[str, Any]) -> Any:
         if params["name"] == "off":
-            raise Refusal("conflict", "node off shows no host key: no route to host")
+            raise Refusal("conflict", Message("no_host_key", node="off", said="no route to host"))
         return keys[params["name"]](params)
 
     names = ["new", "known", "changed", "off"]
@@ -546,11 +548,11 @@ def test_trust_of_all_pins_new_keys_skips_known_ones_and_never_takes_a_changed_o
 
 
 def test_agents_tell_for_which_nodes_it_was_done(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
-    master.verbs["agent.restart"] = lambda _: {"done": ["a"], "refused": {"b": "it left the registry"}}
+    master.verbs["agent.restart"] = lambda _: {"done": ["a"], "refused": {"b": str(Message("leaving"))}}
     assert main(["agents", "restart", "a", "b"]) == 1
     output = capsys.readouterr()
     assert output.out == "node a: agent restarted\n"
-    assert output.err == "error: conflict: node b: it left the registry\n"
+    assert output.err == f"error: conflict: node b: {Message('leaving')}\n"
     assert master.asked("agent.restart") == [{"nodes": ["a", "b"]}]
     master.verbs["agent.stop"] = lambda _: {"done": [], "refused": {}}
     assert main(["agents", "stop", "--json"]) == 0

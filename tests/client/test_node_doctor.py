@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from client.cli.main import main
-from tests.client.fake_master import FakeMaster, Refusal
+from tests.client.fake_master import FakeMaster, Refusal, unknown_node
 from tests.client.test_node_commands import node
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +35,7 @@ WARNED = {"name": "b", "state": "online", "verdict": "warning", "findings": [
 ]}  # fmt: skip
 ILL = {"name": "c\x1b", "state": "unreachable", "verdict": "fault", "findings": [
     one("python", "fault", "no python\x1b[2J", "install one"), one("clock", "warning", "late", "set it"),
-    one("gpus", "skipped", "the node is not connected"),
+    one("gpus", "skipped", str(Message("doctor_not_asked"))),
 ]}  # fmt: skip
 
 
@@ -150,11 +151,11 @@ def test_json_is_what_the_master_says_and_the_exit_code_tells_of_faults(
 
 def test_an_unknown_node_is_refused_in_one_line(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(_: dict[str, Any]) -> None:
-        raise Refusal("not_found", "there is no node 'x'")
+        raise Refusal("not_found", unknown_node("x"))
 
     master.verbs["node.doctor"] = refuse
     assert main(["node", "doctor", "x"]) == 1
-    assert capsys.readouterr().err == "error: not_found: there is no node 'x'\n"
+    assert capsys.readouterr().err == f"error: not_found: {unknown_node('x')}\n"
 
 
 @pytest.mark.real

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults import link_of, says
 from tests.system.lab import rewrite
 from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8, the_line
@@ -121,7 +122,7 @@ def test_agents_stop_and_start_and_their_tasks_run_on(lab: Lab8) -> None:
     until("the agent is gone", lambda: lab.agent_pid("node0") != agent)
     lab.kill_master()
     lab.start()
-    assert "its agent was stopped by" in str(nodes(lab)["node0"]["reason"])
+    assert says(link_of(nodes(lab)["node0"]), "agent_stopped_start", name="node0")
     gate.touch()
     said(lab, "agents", "start", "node0")
     ended = lab.ended(task_id)

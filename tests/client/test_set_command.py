@@ -16,6 +16,8 @@ from client.cli.main import main
 from client.text.columns import width
 from client.text.settings import value_text
 from tests.client.fake_master import FakeMaster, Refusal, Verb
+from tests.faults import error_line
+from wire.message import Message
 
 NAME = "scheduler.reserve_after"
 
@@ -41,7 +43,7 @@ class Table:
         if "name" not in params:
             return [*self.rows.values()]
         if params["name"] not in self.rows:
-            raise Refusal("not_found", f"there is no setting {params['name']}; `muster set` lists all")
+            raise Refusal("not_found", Message("no_setting", name=params["name"]))
         return [self.rows[params["name"]]]
 
     def set(self, params: dict[str, Any]) -> Any:
@@ -134,7 +136,11 @@ def test_name_and_value_may_be_one_word_as_in_edit(table: Table) -> None:
 @pytest.mark.parametrize(
     ("argv", "status", "said"),
     [
-        (["set", "scheduler.policy"], 1, "error: not_found: there is no setting scheduler.policy"),
+        (
+            ["set", "scheduler.policy"],
+            1,
+            error_line("not_found", "no_setting_but", name="scheduler.policy", meant=("scheduler.log_bytes",)),
+        ),
         (["set", NAME, "soon"], 1, f"error: bad_request: {NAME}: 'soon' is not a time"),
         (["set", "--default"], 2, "error: usage: set --default"),
         (["set", "--default", NAME, "3"], 2, "error: usage: set --default"),
@@ -157,9 +163,8 @@ def test_a_setting_that_does_not_exist_is_answered_with_the_nearest_one(
 ) -> None:
     for words in ([said], [said, "1h"], ["--default", said]):
         assert main(["set", *words]) == 1
-        assert capsys.readouterr().err == (
-            f"error: not_found: there is no setting {said} (did you mean {NAME}?); `muster set` lists all\n"
-        )
+        told = error_line("not_found", "no_setting_but", name=said, meant=(NAME,))
+        assert capsys.readouterr().err == f"{told}\n"
     assert table.asked == []
 
 

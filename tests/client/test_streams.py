@@ -146,7 +146,7 @@ def test_no_other_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> Non
         (("--token", ODD, "status"), "token: '\\xff'"),
         (("--master", ODD, "status"), "'\\xff:63005'"),
         (("submit", "--script", ODD), "udcff: cannot be read: No such file"),
-        (("--conf", ODD, "status"), "udcff: there is no such file"),
+        (("--conf", ODD, "status"), f"udcff: {Message('conf_missing')}"),
     ],
 )
 def test_a_byte_that_is_not_utf_8_is_named_with_its_place(

@@ -23,7 +23,7 @@ from client.top.app import Top
 from client.top.rows import Rows, changed_span
 from client.top.screens import LogScreen, Page, Question
 from tests.calls import instructions_of
-from tests.client.fake_master import FakeMaster, Refusal, task
+from tests.client.fake_master import FakeMaster, Refusal, task, unknown_node
 from tests.client.top_cluster import gpu, large, message, node, running, sample, sampled
 from tests.client.top_screen import Screen
 from wire.errors import NotFoundError
@@ -379,7 +379,7 @@ def test_cancel_asks_why_and_show_open_a_page_and_an_error_is_one_line() -> None
     why = {"id": 1, "state": "running", "reason": None, "blocked_by": [], "details": ["all is well"]}
 
     def no_node(params: dict[str, Any]) -> Any:
-        raise Refusal("not_found", f"there is no node {params['name']}")
+        raise Refusal("not_found", unknown_node(params["name"]))
 
     verbs: dict[str, Callable[[dict[str, Any]], Any]] = {
         "node.show": no_node,
@@ -409,7 +409,7 @@ def test_cancel_asks_why_and_show_open_a_page_and_an_error_is_one_line() -> None
             await screen.press("q", "down", "w")
             assert "no task holds this" in screen.lines()[-1]
             await screen.press("g", "s")
-            await screen.shows("not_found: there is no node alpha")
+            await screen.shows(f"not_found: {unknown_node('alpha')}")
 
     with FakeMaster(verbs) as master:
         asyncio.run(story(master))

@@ -14,6 +14,7 @@ from tests.client.fake_master import FakeMaster, task
 from tests.client.top_cluster import node
 from tests.client.top_terminal import Terminal
 from tests.waiting import until
+from wire.message import Message
 
 
 @pytest.fixture
@@ -77,8 +78,8 @@ def test_the_mouse_stays_the_terminals(conf: str) -> None:
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
-        ({"TERM": "dumb"}, "a terminal of the kind `dumb` cannot be drawn on: use `muster top --once`, or --json"),
-        ({"PYTHONIOENCODING": "latin-1"}, "this terminal's text is iso8859-1, and GPUs are drawn in UTF-8: where"),
+        ({"TERM": "dumb"}, str(Message("top_cannot_draw", kind="dumb"))),
+        ({"PYTHONIOENCODING": "latin-1"}, str(Message("top_needs_utf8", encoding="iso8859-1"))),
     ],
 )
 def test_on_a_terminal_that_cannot_show_it_there_is_one_line(conf: str, environment: dict[str, str], told: str) -> None:
