@@ -67,15 +67,20 @@ def error_line(code: str, key: str, /, **values: Value) -> str:
 def in_words(text: str, key: str, /, **values: Value) -> bool:
     """Return whether a text that a program showed has the sentence of `key` with these values, whatever the others
     are."""
+    return sentence_of(key, SENTENCES, **values).search(text) is not None
+
+
+def sentence_of(key: str, sentences: Mapping[str, str], /, **values: Value) -> re.Pattern[str]:
+    """Return what finds the sentence of `key` in the language of `sentences`."""
     pieces: list[str] = []
-    for literal, name, form, conversion in Formatter().parse(SENTENCES[key]):
+    for literal, name, form, conversion in Formatter().parse(sentences[key]):
         pieces.append(re.escape(literal))
         if name in values:
             shape = f"{{{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}"
             pieces.append(re.escape(worded(Message(key, **values), {key: shape})))
         elif name is not None:
             pieces.append(".*?")
-    return re.search("".join(pieces), text, re.DOTALL) is not None
+    return re.compile("".join(pieces), re.DOTALL)
 
 
 def refused(act: Callable[[], object]) -> Message:

@@ -19,6 +19,7 @@ from master.durable.disk import OsDisk
 from master.durable.store import Store
 from tests import landed
 from tests.cases import each_case
+from tests.faults import refusing
 from wire.errors import StoreCorruptError
 
 OPEN = """
@@ -119,5 +120,5 @@ def test_a_version_that_does_not_know_of_the_own_account_fence_refuses_and_keeps
     store.close()
     assert (folder / upgrade.KEPT / snapshot.STATE).read_bytes() == written[snapshot.STATE]
     monkeypatch.setattr(snapshot, "FORMAT", 3)
-    with pytest.raises(StoreCorruptError, match="a later version of Muster wrote this folder"):
+    with refusing(StoreCorruptError, "folder_of_later_version", path=str(folder / snapshot.STATE), known=3):
         Store(folder, OsDisk()).open()

@@ -15,7 +15,7 @@ import pytest
 from master.core.core import Core
 from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from tests import faults
-from tests.faults import link_of
+from tests.faults import in_words, link_of
 from tests.master.core import entries
 from tests.master.core.entries import comes, goes
 from tests.master.core.small_core import core_with, submit
@@ -233,11 +233,11 @@ def test_a_liar_is_flagged_and_takes_no_node_away_over_a_restart(two: SshLab, be
     assert flagged["state"] == "unreachable"
     told = json.dumps(two.muster("node", "doctor", evil.name).stdout)
     for said in (told, two.muster("nodes").stdout, two.muster("node", "show", evil.name).stdout):
-        assert "had this identity first" in " ".join(said.split())
+        assert in_words(" ".join(said.split()), "machine_is", node=good.name, name=evil.name)
         assert "node rm" not in said
     number = ssh_asking.submit(two, "exit 4", evil.name)
     with two.client() as client:
-        assert "had this identity first" in json.dumps(client.why(number))
+        assert in_words(str(client.why(number)), "machine_is", node=good.name, name=evil.name)
     good.power_on()
     until_state(two, good.name, "online")
     says(evil, good)
@@ -259,8 +259,9 @@ def test_a_node_that_was_removed_and_added_again_is_served_as_before(two: SshLab
     with two.client() as client:
         until("the honest node is added again", lambda: len(client.nodes()) == len(bed.hosts))
     two.await_online()
-    assert f"reports that of {good.name}, which had it first" in doctor_of(two, evil.name)
-    assert "had it first" not in doctor_of(two, good.name)
+    changed = Message("machine_changed", node=good.name, name=evil.name)
+    assert str(changed) in doctor_of(two, evil.name)
+    assert not in_words(doctor_of(two, good.name), "machine_changed")
     good.power_off()
     good.power_on()
     until_state(two, good.name, "online")

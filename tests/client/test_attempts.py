@@ -13,6 +13,7 @@ from client.cli.main import main
 from client.text.attempts import attempts_table, how_it_ended
 from client.text.columns import width
 from tests.client.fake_master import FakeMaster, task
+from wire.message import Message
 
 
 @pytest.fixture
@@ -31,6 +32,9 @@ def attempt(no: int = 1, node: str = "a", gpus: tuple[int, ...] = (0, 1), **fiel
     }  # fmt: skip
 
 
+LIMIT = str(Message("time_limit"))
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -40,8 +44,8 @@ def attempt(no: int = 1, node: str = "a", gpus: tuple[int, ...] = (0, 1), **fiel
         ({"exit_code": 143, "asked_end": {"why": "cancel", "by": "ada"}}, "cancelled by ada: exit code 143 (SIGTERM)"),
         ({"exit_code": None, "asked_end": {"why": "cancel", "by": ""}}, "cancelled"),
         (
-            {"exit_code": 143, "asked_end": {"why": "limit", "by": ""}, "reason": "its time limit ended it"},
-            "its time limit ended it",
+            {"exit_code": 143, "asked_end": {"why": "limit", "by": ""}, "reason": LIMIT},
+            LIMIT,
         ),
         (
             {"exit_code": None, "asked_end": {"why": "node_lost", "by": "bob"}, "reason": "node a was given up by bob"},

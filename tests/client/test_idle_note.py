@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from tests.client.fake_master import FakeMaster, task
+from wire.message import Message
 
 ROOT = Path(__file__).parents[2]
-IDLE = "idle since 2026-08-01 12:00: its GPU (0 on node a) does nothing and its log is silent"
+IDLE = str(Message("idle", since=0.0, gpus=1, where=(Message("gpus_on_node", numbers=(0,), node="a"),)))
 
 
 class Log:

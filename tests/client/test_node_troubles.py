@@ -12,6 +12,7 @@ from client.cli.main import main
 from client.text.nodes import reservations_told, told_together
 from tests.client.fake_master import FakeMaster
 from tests.client.top_cluster import gpu, node
+from wire.message import Message
 
 PAGE = {"user_name": "lab", "port": 22, "labels": {}, "drained_by": None, "drained_at": None}
 
@@ -23,9 +24,12 @@ def ill(**fields: Any) -> Any:
     return node("a", [gpu(index, health=health) for index, health in enumerate(healths)], **fields)
 
 
+MISSING = Message("gpu_missing", shown=6, count=5)
+
+
 def test_gpus_with_one_reason_share_a_line_and_everybody_sees_whose_they_are() -> None:
-    assert told_together([ill(mismatch="the machine shows 6 GPUs and the registry counts 5")], None) == [
-        "a: the machine shows 6 GPUs and the registry counts 5",
+    assert told_together([ill(mismatch=str(MISSING))], None) == [
+        f"a: {MISSING}",
         f"a: GPU 1, 3: {BOB}",
         "a: GPU 4: it fell off the bus\\x1b[2J",
     ]

@@ -516,7 +516,8 @@ def test_questions_to_environments_are_counted_by_who_asks_and_nobody_spends_ano
             assert rpc(master, "data_port", ask)["error"]["data"]["code"] == "node_unreachable"
         error = rpc(master, "data_port", ask)["error"]
         assert error["data"]["code"] == "limit"
-        assert error["message"].startswith(f"more than 3 env.* requests a minute of {user_name(os.geteuid())} (conf")
+        assert error["data"]["key"] == "too_many_requests"
+        assert {"most": 3, "kind": "env", "who": user_name(os.geteuid())}.items() <= error["data"]["args"].items()
         for _ in range(3):
             assert "没有在线的节点" in client.ask("py_v", "x")["msg"]
         box = "每分钟的 env.* 请求超过 3 次"

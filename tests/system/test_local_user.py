@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import in_words
 from tests.people_here import MASTER, PEOPLE, PeopleHere, as_person
 from tests.system.lab import ROOT, Lab
 from tests.testbed.bed import Testbed
@@ -79,6 +80,6 @@ def test_a_master_of_another_account_at_the_same_address_is_believed_nothing(fol
     false.start()
     try:
         done = whoami(lab, people, "alice")
-        assert (done.returncode, "shows an authority that is not known here" in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, in_words(done.stderr, "authority_unknown")) == (1, True), done.stderr
     finally:
         assert [*false.close(), *lab.close()] == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from client.api import Client, connect
+from tests.faults import in_words
 from tests.system.lab import Lab
 from tests.system.root_lab import RootLab
 from tests.testbed.bed import Testbed
@@ -142,7 +143,7 @@ def test_what_is_the_masters_own_lies_in_no_folder_that_users_may_see(lab: Lab) 
     lab.write_conf(visible_folders=[lab.folder.name])
     refused = lab.muster("up", "--detach")
     assert refused.returncode == 1
-    assert "there are other users: they could read and change what is the master's" in refused.stderr
+    assert in_words(refused.stderr, "own_files_visible", above=str(lab.folder))
 
 
 def test_who_is_called_like_whoever_runs_the_master_is_an_admin(lab: Lab) -> None:

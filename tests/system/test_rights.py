@@ -129,7 +129,8 @@ def test_what_is_printed_by_a_master_in_the_background_is_for_its_group_too(lab:
 
 def test_a_group_that_is_none_is_told(lab: Lab) -> None:
     lab.write_conf(log_group="no-such-group")
-    assert refusal(lab).startswith(f"error: config: {lab.conf}: log_group: found 'no-such-group', expected a group of")
+    told = Message("in_file", path=str(lab.conf), fault=Message("log_group_unknown", group="no-such-group"))
+    assert refusal(lab).startswith(f"error: config: {told}")
 
 
 def refusal(lab: Lab) -> str:

@@ -123,8 +123,8 @@ def test_a_machine_that_is_removed_and_comes_back_is_known_again(ssh_lab: SshLab
 BROKEN: dict[str, tuple[Callable[[list[dict[str, Any]]], str], str]] = {
     "half a line": (lambda _: "[{", "not JSON"),
     "empty": (lambda _: "", "not JSON"),
-    "no list": (lambda _: '{"name": "a"}', "a list of nodes"),
-    "a name twice": (lambda entries: json.dumps([*entries, entries[0]]), "no other node has"),
+    "no list": (lambda _: '{"name": "a"}', str(Message("no_list_of_nodes", example="[{…}, …]"))),
+    "a name twice": (lambda entries: json.dumps([*entries, entries[0]]), str(Message("node_name_free", entry=0))),
     "a negative count": (lambda entries: json.dumps([{**entries[0], "gpu_count": -1}, *entries[1:]]), "gpu_count"),
     "a key that is none": (lambda entries: json.dumps([{**entries[0], "gpu_cuont": 8}]), "gpu_cuont"),
     "nodes that are none": (lambda _: "[1, 2]", "[0]"),

@@ -13,11 +13,13 @@ import pytest
 from client.api import Client
 from master.durable.journal import decode_record, encode_record
 from master.engine.engine import EXIT_SYNC_FAILED
+from tests.faults import in_words
 from tests.soak import one_in
 from tests.system.lab import Lab
 from tests.system.tracing import injected
 from tests.waiting import PATIENCE_S, until
 from wire.errors import MusterError, UnreachableError
+from wire.message import Message
 
 BULK = ["true", *["x" * 120_000] * 8]
 COMPACT_AFTER = 9
@@ -170,7 +172,7 @@ def test_edited_while_the_master_was_down_the_queue_waits_for_a_yes(lab: Lab) ->
     path.write_bytes(whole.replace(b'"echo 7"', b'"echo 8"'))
     code, said = refused(lab)
     assert code == "store_changed"
-    assert f"task {ids[7]} is not what it was (its command is now 'echo 8')" in said
+    assert str(Message("task_edited", id=ids[7], command="echo 8")) in said
     path.write_text("[]")
     code, said = refused(lab)
     assert f"tasks are missing ({ids[0]}-" in said
@@ -253,7 +255,7 @@ def test_a_journal_that_is_lost_before_the_first_compaction_books_no_gpu_twice_a
             waits = client.submit(f"flock -n {holds} true", gpus=8)
             until("it is told why it waits", partial(_names_the_command, client, waits))
         agents.append(lab.agent_pid("node0"))
-        assert "Tasks of which nothing else tells are gone" in lab.muster("status").stdout
+        assert in_words(lab.muster("status").stdout, "journal_none_held")
         down(lab)
     up(lab)
     with lab.client() as client:

@@ -11,6 +11,7 @@ import pytest
 
 from client.api import Client
 from master.engine.engine import WATCH_S
+from tests.faults import in_words
 from tests.system.lab import Lab
 from tests.waiting import PATIENCE_S, until
 from wire.errors import StoreUnavailableError
@@ -104,10 +105,11 @@ def test_a_folder_that_was_removed_under_a_master_that_was_killed_is_not_begun_a
     lab.kill_master()
     done = lab.muster("up", "--detach")
     assert done.returncode == 1
-    assert "store_corrupt: the queue that was in" in done.stderr
+    assert in_words(done.stderr, "queue_gone", folder=str(lab.task_info))
+    assert "store_corrupt: " in done.stderr
     assert "muster up --skip-damaged" in done.stderr
     assert lab.muster("up", "--detach", "--skip-damaged").returncode == 0
-    assert "is gone" in lab.muster("status").stdout
+    assert in_words(lab.muster("status").stdout, "queue_begun_anew", folder=str(lab.task_info))
     with lab.client() as client:
         fresh = client.submit(f"flock -n {holds} true", gpus=8)
         assert fresh > max(given)

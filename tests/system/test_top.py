@@ -27,6 +27,7 @@ from client.top.app import Top
 from client.trust import Trust
 from tests.client.top_screen import Screen
 from tests.client.top_terminal import Terminal
+from tests.faults import error_line
 from tests.system.lab import ROOT, Lab
 from tests.waiting import until
 from wire.errors import UntrustedError
@@ -137,7 +138,7 @@ def test_without_a_terminal_a_master_or_textual_there_is_one_line_and_the_cure(l
     lab.start()
     refused = lab.muster("top")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "error: bad_request: this needs a terminal: use `muster top --once`, or --json\n"
+    assert refused.stderr == error_line("bad_request", "top_needs_terminal") + "\n"
     hidden = "import sys; sys.modules['textual'] = None; from client.cli.main import main; sys.exit(main())"
     master, slave = pty.openpty()
     done = subprocess.run(
@@ -148,7 +149,7 @@ def test_without_a_terminal_a_master_or_textual_there_is_one_line_and_the_cure(l
     said = os.read(master, 1000).decode()
     os.close(master)
     assert done.returncode == 1
-    assert "error: config: `muster top` needs textual, which is not installed: pip install textual" in said
+    assert error_line("config", "top_needs_textual") in said
     lab.stop_master()
     assert lab.muster("top", "--once").returncode == 3
 

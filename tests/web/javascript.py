@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from wire.english import SENTENCES
 
 STATIC = Path(__file__).parents[2] / "web" / "static"
 _ENTRY = re.compile(r'^  (?:"([^"]+)"|(\w+)): ("(?:[^"\\]|\\.)*"),$', re.MULTILINE)
@@ -31,6 +33,17 @@ def dictionary(*names: str) -> dict[str, str]:
             assert key not in entries, f"{name} says {key} twice"
             entries[key] = json.loads(text)
     return entries
+
+
+def sentences(language: str) -> Mapping[str, str]:
+    """The sentences of the wire in a language of the console, by their keys."""
+    if language == "en":
+        return SENTENCES
+    names = {path.name for path in (STATIC / "words" / language).glob("*.js")}
+    pages = {path.name for path in (STATIC / "words" / "en").glob("*.js")}
+    return dictionary(
+        *(f"{language}/{name}" for name in sorted(names - pages - {"index.js", "forms.js", "sayings.js"}))
+    )
 
 
 def asked_for(source: str) -> tuple[set[str], set[str]]:

@@ -11,11 +11,13 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from client.api import Client
+from tests.faults import sentence_of
 from tests.system.lab import Lab, rewrite
 from tests.waiting import until
 from tests.web.browser import Visit, signed_in, visit
 from tests.web.console import PASSWORD, Console
 from tests.web.javascript import dictionary
+from wire.english import SENTENCES
 
 SECRET = "token of the metrics, 44 signs"  # noqa: S105
 HOSTILE = "<img src=x onerror=alert(1)>王伟"
@@ -186,7 +188,7 @@ def test_the_registry_is_changed_after_its_difference_and_a_password_and_over_no
     lab.registry.write_text(text, encoding="utf-8")
     field.fill(text.replace('"slots": 12', '"slots": 14'))
     seen.page.keyboard.press("Control+s")
-    expect(seen.page.locator(".conf-fault .refusal")).to_contain_text("changed by somebody else")
+    expect(seen.page.locator(".conf-fault .refusal")).to_contain_text(sentence_of("registry_changed", SENTENCES))
     assert '"slots": 14' in field.input_value()
     seen.page.click("button:has-text('Load what stands there now')")
     expect(field).to_have_value(text)
@@ -252,7 +254,7 @@ def test_conf_json_is_not_changed_to_what_no_start_takes_nor_over_what_another_w
     rewrite(conf, theirs)
     field.fill(text.replace('"grace_s": 2.0', '"grace_s": 4.0'))
     seen.page.keyboard.press("Control+s")
-    expect(refusal).to_contain_text("changed by somebody else")
+    expect(refusal).to_contain_text(sentence_of("registry_changed", SENTENCES))
     assert '"grace_s": 4.0' in field.input_value(), "what was written stays"
     seen.page.click("button:has-text('Load what stands there now')")
     expect(field).to_have_value(theirs.replace(SECRET, "******** 1"))
@@ -273,7 +275,7 @@ def test_what_was_written_into_conf_json_stays_while_one_looks_elsewhere(seen: V
     seen.page.click("nav a[href='admin/conf']")
     expect(field).to_have_value(written)
     field.press("Control+s")
-    expect(seen.page.locator(".conf-fault .refusal")).to_contain_text("changed by somebody else")
+    expect(seen.page.locator(".conf-fault .refusal")).to_contain_text(sentence_of("registry_changed", SENTENCES))
     seen.page.click("button:has-text('Load what stands there now')")
     expect(field).to_have_value(text.replace('"gpus"', '"显卡"'))
 

@@ -11,6 +11,7 @@ from tests.system.lab import Lab
 from tests.waiting import until
 from tests.web.browser import LANGUAGES, NARROW, WIDE, signed_in, visit
 from tests.web.console import PASSWORD, Console
+from tests.web.javascript import sentences
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202egpj.exe\x1b[2J\u200b"
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -124,14 +125,14 @@ def test_somebody_signs_in_with_a_password_and_out_of_a_page_that_ended(browser:
 
 
 def test_a_wrong_password_is_told_in_the_language_of_the_page(browser: Browser, console: Console) -> None:
-    for language, told in (("en", "no user of this name has this password"), ("zh-CN", "用户名或密码不正确")):
+    for language in LANGUAGES:
         with visit(browser, console, language=language) as seen:
             seen.page.goto(console.url)
             seen.page.fill("input[name=user]", "ann")
             seen.page.fill("input[name=password]", f"not {PASSWORD}")
             seen.page.click("button[type=submit]")
             seen.page.wait_for_selector(".refusal")
-            assert seen.texts(".refusal") == [told]
+            assert seen.texts(".refusal") == [sentences(language)["wrong_password"]]
             seen.complaints = [one for one in seen.complaints if "401" not in one]
 
 

@@ -20,6 +20,7 @@ from tests.system.lab import Lab
 from tests.waiting import until
 from tests.web.console import Console
 from wire.framing import MOST_VALUES
+from wire.message import Message
 from wire.routes import BASE, NOT_OVER_HTTP
 
 MIB = 1 << 20
@@ -108,7 +109,7 @@ def test_who_edits_what_somebody_changed_meanwhile_is_told_so_and_changes_nothin
     assert (other.status_code, other.json()["name"]) == (200, "second")
     late = admin.patch(f"tasks/{number}", json={"name": "third"}, headers=mine)
     assert (late.status_code, late.json()["key"], late.json()["args"]) == (412, "task_changed", {"id": number})
-    assert "look at it again" in late.json()["detail"]
+    assert late.json()["detail"] == str(Message("task_changed", id=number))
     assert admin.get(f"tasks/{number}").json()["name"] == "second"
     for said in ('W/"7-0123456789abcdef"', '"7"', "x"):
         assert admin.patch(f"tasks/{number}", json={"name": "x"}, headers={"If-Match": said}).status_code == 412

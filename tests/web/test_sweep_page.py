@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, expect
 
+from tests.faults import sentence_of
 from tests.system.lab import Lab
 from tests.waiting import until
 from tests.web.browser import signed_in
 from tests.web.console import Console
+from wire.english import SENTENCES
 
 FAILS = "echo starting; case {lr} in 1) echo 'ValueError: loss is nan';; esac; test {lr} != 1"
 
@@ -49,7 +51,7 @@ def test_an_array_of_numbers_stands_in_rows_and_none_is_said_to_be_none(
         assert seen.texts(".matrix th[scope=row]") == ["0", "10"]
         assert seen.count(".matrix td a") == 1 + len(others)
         seen.page.goto(f"{console.url}/sweeps/999999")
-        expect(seen.page.locator("main .empty p")).to_contain_text("there is no array 999999")
+        expect(seen.page.locator("main .empty p")).to_contain_text(sentence_of("no_array", SENTENCES, id=999999))
 
 
 def test_what_is_no_number_is_no_sweep_and_no_task(browser: Browser, console: Console, lab: Lab) -> None:

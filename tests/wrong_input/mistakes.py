@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from client.shapes import Task
+from tests.faults import in_words
 from tests.system.lab import ROOT, Lab, rewrite
 from tests.waiting import until
 
@@ -87,7 +88,7 @@ class Lab8(Lab):
 
         def seen() -> subprocess.CompletedProcess[str] | None:
             done = self.muster(*words)
-            return None if "did not say within" in done.stdout + done.stderr else done
+            return None if in_words(done.stdout + done.stderr, "places_unseen") else done
 
         return until("an answer to what is there", seen)
 

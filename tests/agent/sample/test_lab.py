@@ -16,6 +16,7 @@ from monitor.agent.gpu.faults import FELL_OFF
 from tests.agent.fake_gpus import MODEL, Machine, gpu, process, uuid
 from tests.system.lab import Lab
 from tests.waiting import until
+from wire.message import Message, plain
 
 
 class GpuLab(Lab):
@@ -146,7 +147,7 @@ def test_memory_that_a_task_left_behind_keeps_the_gpu_from_the_next(scene: Scene
     scene.client.cancel([first])
     until("it has ended", lambda: scene.state(first) == "cancelled")
     told = scene.until_gpu(0, "memory is held", lambda found: found["health"] != "ok")
-    assert f"the memory of task {first} is not free yet" in told["health"]
+    assert told["health_message"] == plain(Message("gpu_not_free_yet", task=first))
     second = scene.submit()
     until("the next takes the other one", lambda: scene.state(second) == "succeeded")
     scene.machine.has(gpu(0), gpu(1))
@@ -169,14 +170,15 @@ def test_fewer_gpus_than_the_registry_counts_are_told(scene: Scene) -> None:
     scene.client.edit_node("node0", {"gpu_count": 3, "gpu_info": ["H100"] * 3})
     until("there are three", lambda: scene.node()["gpus"][2:])
     told = scene.until_gpu(2, "the third", lambda found: found["health"] != "ok")
-    assert told["health"] == "the machine shows 2 GPUs and the registry counts 3"
+    assert told["health_message"] == plain(Message("gpu_missing", shown=2, count=3))
 
 
 def test_more_gpus_or_others_than_the_registry_says_are_told(scene: Scene) -> None:
     scene.client.edit_node("node0", {"gpu_count": 1, "gpu_info": ["A100"]})
     until("there is one", lambda: len(scene.node()["gpus"]) == 1)
-    more = "the machine shows 2 GPUs and the registry counts 1"
-    told = f"{more}; GPU 0 is {MODEL!r} and the registry says 'A100'"
+    more = Message("gpu_missing", shown=2, count=1)
+    other = Message("gpu_other_model", gpus=(0,), real=MODEL, model="A100")
+    told = str(Message("gpus_differ", faults=(more, other)))
     until("both are told", lambda: scene.node()["mismatch"] == told, seen=scene.node)
     assert f"node0: {more}" in scene.lab.muster("nodes").stdout
     scene.client.edit_node("node0", {"gpu_count": 2, "gpu_info": ["H100", "H100"]})

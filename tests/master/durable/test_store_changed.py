@@ -351,7 +351,7 @@ class LossBefore(msgspec.Struct, frozen=True):
 
 def test_a_loss_is_kept_as_a_message_and_as_the_sentence_that_earlier_versions_read(tmp_path: Path) -> None:
     store, _ = started(tmp_path)
-    before = LossBefore(1.5, "the journal lost its end, in words of another version")
+    before = LossBefore(1.5, "words of another version")
     store.append(Change(state={"damage": msgspec.Raw(msgspec.json.encode([before]))}))
     record(store, Task(id=1, command="x"))
     size = store.journal_bytes

@@ -338,7 +338,10 @@ def _as_chinese_windows(path: Path) -> None:
         (lambda old: _as_chinese_windows(old / "task_info/hist_task.json"), str(Message("not_utf8"))),
         (lambda old: (old / "gpu_slaver_info.json").unlink(), "gpu_slaver_info.json"),
         (lambda old: (old / "gpu_slaver_info.json").write_text("{}", encoding="utf-8"), "gpu_slaver_info.json"),
-        (lambda old: (old / "task_info/hist_task.json").write_text("", encoding="utf-8"), "the file is empty"),
+        (
+            lambda old: (old / "task_info/hist_task.json").write_text("", encoding="utf-8"),
+            str(Message("queue_file_empty")),
+        ),
         (lambda old: (old / "task_info/hist_task.json").write_text('[{"id": 1}]', encoding="utf-8"), "hist_task.json"),
     ],
 )
@@ -384,8 +387,10 @@ def test_a_task_that_cannot_be_is_named_with_file_line_and_entry(old: Path, caps
         path.read_text(encoding="utf-8").replace('"need_gpus": "0"', '"need_gpus": "some"'), encoding="utf-8"
     )
     said = refusal(old, capsys)
-    assert said.startswith(f"error: store_corrupt: {path}, line 4: entry 4 is not a task (`need_gpus` is 'some'")
-    assert "Repair the file" in said
+    found = Message("old_gpus_no_count", found="some")
+    entry = Message("queue_entry_wrong", number=4, detail=str(found))
+    told = Message("queue_line_wrong", path=str(path), line=4, fault=entry, folder=str(path.parent))
+    assert said.startswith(f"error: store_corrupt: {told}")
 
 
 @pytest.mark.parametrize(
