@@ -14,12 +14,14 @@ from client.caller import token_for
 from client.cli.screen.terminal import note, said_yes
 from client.long_json import dumps
 from client.refusals import coded_error
-from wire.harmless import harmless_json
+from wire.harmless import harmless, harmless_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
+
+    from wire.message import Message
 
 _INDENTED_ROWS = 100
 
@@ -79,9 +81,9 @@ class Context:
         if not self.json:
             sys.stdout.write(text + "\n")
 
-    def note(self, text: str) -> None:
+    def note(self, told: str | Message) -> None:
         """A line about the answer, on stderr."""
-        note(text)
+        note(told if isinstance(told, str) else harmless(str(told)))
 
 
 def _ask_authority(shown: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from client.cli.arguments.environment import resolved
 from tests.cases import each_case
+from wire.message import Message
 
 MADE = {
     "venv": "pyvenv.cfg",
@@ -28,7 +29,7 @@ class Lab:
     """What `resolved` asks of a context. `known`: the environments that the master sees."""
 
     def __init__(self, *known: str) -> None:
-        self.notes: list[str] = []
+        self.notes: list[Message] = []
         self.address = SimpleNamespace(same_machine=True)
         session = SimpleNamespace(connect=lambda: None)
         self.client = SimpleNamespace(
@@ -37,8 +38,8 @@ class Lab:
             info=lambda: {"root": "/"},
         )
 
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+    def note(self, told: Message) -> None:
+        self.notes.append(told)
 
 
 def ask(lab: Lab, name: str) -> str:
@@ -74,10 +75,7 @@ def test_one_that_is_an_environment_is_taken_where_the_master_sees_none_of_that_
             with cases.case(name):
                 lab = Lab()
                 assert ask(lab, name) == str(folder / name)
-                (said,) = lab.notes
-                assert str(folder / name) in said
-                assert "only nodes have" in said, "how to name the other one is told"
+                assert lab.notes == [Message("env_of_folder_meant", path=str(folder / name))]
                 lab = Lab(name)
                 assert ask(lab, name) == name
-                (said,) = lab.notes
-                assert f"./{name}" in said
+                assert lab.notes == [Message("env_of_lab_meant", env=name)]

@@ -239,7 +239,7 @@ def test_what_a_dead_master_left_is_ended_by_down_and_replaced_by_up(lab: Lab, i
         subprocess.run(["kill", "-9", str(client.info()["pid"])], check=True)
     down = lab.muster("down")
     assert down.returncode == 3
-    assert "the writer of metrics was left behind and is stopped" in down.stderr
+    assert str(Message("program_left_behind", name=WRITER.name)) in down.stderr
     until("it is gone", lambda: int(second) not in {process.pid for process in lab.processes()})
 
 

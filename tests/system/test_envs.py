@@ -16,6 +16,7 @@ from tests.faults import in_words
 from tests.system.lab import ROOT, Lab
 from tests.waiting import until
 from wire.errors import ConflictError, MusterError, NotFoundError
+from wire.message import Message
 
 VERSION = "{}.{}.{}".format(*sys.version_info[:3])
 MANY = 1000
@@ -307,7 +308,7 @@ def test_an_edit_means_the_same(lab: Lab, home: Path) -> None:
 
 def test_a_name_that_is_the_labs_stays_it_and_that_there_is_another_one_here_is_noted(lab: Lab, home: Path) -> None:
     done = said_in(lab, home, "env", "check", "venv")
-    assert "the environment venv is the lab's; the one in this folder is ./venv" in done.stderr
+    assert str(Message("env_of_lab_meant", env="venv")) in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--env", "--cwd"])

@@ -14,6 +14,7 @@ import pytest
 
 from client import known_labs
 from tests.client.terminal import MUSTER, ROOT, Terminal
+from tests.faults import in_words
 from tests.old_lab import PORTS, lay_out
 from tests.ports import free_ports
 
@@ -165,7 +166,7 @@ def test_a_lab_that_is_taken_over_keeps_its_ports_and_others_get_others(account:
     done = account.init("--from", str(old), "--yes", "--bind", "127.0.0.1", "--networks", "127.0.0.0/8")
     assert done.returncode == 0, done
     assert ports(old / "conf.json") == [before[name] for name in PORTS]
-    assert "another lab of yours has port" in done.stderr
+    assert in_words(done.stderr, "lab_has_port_too")
     new.unlink()
     assert set(ports(account.made("third"))).isdisjoint(before.values())
 
@@ -226,7 +227,7 @@ def test_at_a_terminal_it_asks_which_lab_is_meant_where_another_one_is_known(acc
             assert str(other).encode() in terminal.shows(b"[y/N]")
             terminal.types("\n")
             code, told = terminal.ends()
-        assert (code, b"nothing was made" in told) == (1, True), told
+        assert (code, in_words(told.decode(), "no_lab_made")) == (1, True), told
         assert not (account.folder / folder).exists()
     with account.terminal("second") as terminal:
         terminal.shows(b"[y/N]")

@@ -179,7 +179,7 @@ def test_a_link_is_one_line_to_be_typed(lab: Lab, admin: Pc) -> None:
     done = admin.muster("users", "link", "mei")
     added = admin.muster("users", "add", "hua", "--links")
     for told in (done, added):
-        assert "the master listens on this machine only" in told.stderr, "the line is of no use on another one"
+        assert str(Message("this_machine_only")) in told.stderr, "the line is of no use on another one"
     assert (len(done.stdout.splitlines()), " --link " in done.stdout, link["link"] in done.stdout) == (1, True, False)
 
 

@@ -19,6 +19,7 @@ from tests.system.lab import PORTS, ROOT, Lab
 from tests.system.test_two_labs import check_unharmed
 from tests.waiting import until
 from wire.lab import path_of
+from wire.message import Message
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ def test_up_tells_of_a_copied_queue_and_of_what_lies_in_the_place_of_an_identity
     labs.append(copy)
     done = copy.muster("up", "--detach")
     assert done.returncode == 0, done
-    assert f"{copy.task_info} is a copy of the queue of {first.conf}: " in done.stderr
+    assert str(Message("queue_is_copy", folder=str(copy.task_info), of=str(first.conf))) in done.stderr
     assert copy.muster("down").returncode == 0
     done = copy.muster("up", "--detach")
     assert (done.returncode, done.stderr) == (0, ""), "it has an identity of its own by now"
@@ -180,7 +181,7 @@ def test_up_tells_of_a_copied_queue_and_of_what_lies_in_the_place_of_an_identity
     path.mkdir()
     done = copy.muster("up", "--detach")
     assert (done.returncode, done.stdout.count("the master runs")) == (0, 1), done
-    assert done.stderr.startswith(f"note: {path} is not the file in which "), done.stderr
+    assert done.stderr.startswith(str(Message("lab_file_odd", path=str(path)))), done.stderr
     assert copy.muster("down").returncode == 0
     path.rmdir()
     for lay in (os.mkfifo, _link, _damaged):

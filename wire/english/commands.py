@@ -167,6 +167,8 @@ COMMANDS: dict[str, str] = {
         "node {node} shows another key than the one that was pinned: if its machine was set up anew, look at it with "
         "`muster node trust {node:quoted}`"
     ),
+    "program_left_behind": "{name} was left behind and is stopped",
+    "master_listened_elsewhere": "the master (pid {pid}) listened elsewhere than {conf} says by now",
     "program_not_ended": (
         "{name} (pid {pid}) could not be ended: end it as the user that it belongs to, on the machine on which it runs"
     ),

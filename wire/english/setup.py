@@ -76,4 +76,40 @@ SETUP: dict[str, str] = {
         "again to see ours, or --force writes over them"
     ),
     "influx_url_for_deploy": "influx.url: http://HOST:PORT is expected, without user and password",
+    # Notes of commands about the lab and its environments.
+    "no_env_yet": "there is none yet; in the folder that conf.json's `conda` names: python3 -m venv envs/NAME",
+    "env_of_lab_meant": "note: the environment {env} is the lab's; the one in this folder is ./{env}",
+    "env_of_folder_meant": (
+        "note: the environment is {path}: the master sees none of the lab's of this name. One that only nodes have is "
+        "named by its path"
+    ),
+    "console_port_of_lab": (
+        "note: port {port} is another lab's of yours: there is no console as long as that has it (web.port in "
+        "conf.json)"
+    ),
+    "console_port_used": (
+        "note: port {port} is in use: there is no console as long as that has it (web.port in conf.json)"
+    ),
+    "queue_is_yours": (
+        "The queue is yours, on this machine without a log-in. For a lab of several people it has users."
+    ),
+    "lab_has_port_too": (
+        "note: another lab of yours has port {ports:, }, too: only one of the two can run until you change socket_info "
+        "in the conf.json of the other"
+    ),
+    "this_machine_only": "note: the master listens on this machine only, until conf.json has another `bind`",
+    "queue_is_copy": (
+        "note: {folder} is a copy of the queue of {of}: the same tasks are in both, and each lab runs what waits. For "
+        "an empty queue stop this master (`muster down`) and remove the copy"
+    ),
+    "lab_file_odd": (
+        "note: {path} is not the file in which the master keeps which lab this is, and cannot be replaced: remove it, "
+        "and start the master anew. Until then labs are told apart by where conf.json lies"
+    ),
+    "no_lab_made": "nothing was made. The lab that is there: `{command}`",
+    "lab_of_variable": "note: commands use {lab}, until you `unset {variable}` or give --conf {conf}",
+    "lab_of_folder": (
+        "note: there is another lab, {lab}: a command uses the lab of the folder in which it is typed, or of "
+        "--conf FILE"
+    ),
 }

@@ -11,7 +11,6 @@ import os
 
 from client.here import here, within
 from client.refusals import coded_error
-from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,15 +57,13 @@ def _named(context: Context, name: str) -> str:
     folder = _seen(context)
     if folder is None:
         return name
+    from wire.message import Message
+
     path = os.path.normpath(os.path.join(folder, name))
     if _is_of_the_lab(context, name):
-        shown = harmless(name)
-        context.note(f"note: the environment {shown} is the lab's; the one in this folder is ./{shown}")
+        context.note(Message("env_of_lab_meant", env=name))
         return name
-    context.note(
-        f"note: the environment is {harmless(path)}: the master sees none of the lab's of this name. One that only "
-        "nodes have is named by its path"
-    )
+    context.note(Message("env_of_folder_meant", path=path))
     return path
 
 

@@ -116,7 +116,9 @@ def _end_one_that_listens_elsewhere(context: Context) -> int | None:
         return None
     pid = beside.end_holder(os.path.join(beside.task_info(conf), LOCK), "the master", conf)
     if pid is not None:
-        context.note(f"the master (pid {pid}) listened elsewhere than {conf} says by now")
+        from wire.message import Message
+
+        context.note(Message("master_listened_elsewhere", pid=pid, conf=conf))
     return pid
 
 
@@ -127,9 +129,11 @@ def _end_what_was_left_behind(context: Context) -> None:
     conf = beside.conf_of(context.options)
     if conf is None:
         return
+    from wire.message import Message
+
     for program in beside.ALL:
         if program.stop(beside.task_info(conf), conf):
-            context.note(f"{program.name} was left behind and is stopped")
+            context.note(Message("program_left_behind", name=program.name))
 
 
 def _nobody_listens(host: str, port: int) -> bool:

@@ -75,7 +75,9 @@ def _list(context: Context, params: dict[str, Any]) -> int:
     if rows:
         sys.stdout.write(render(["NAME", "PATH"], rows, terminal_width(), flexible={"NAME": 10, "PATH": 20}))
     else:
-        context.note("there is none yet; in the folder that conf.json's `conda` names: python3 -m venv envs/NAME")
+        from wire.message import Message
+
+        context.note(Message("no_env_yet"))
     return 0
 
 

@@ -136,8 +136,10 @@ def _port_words(context: Context, conf: str, web: int | None) -> list[str]:
     if web == _FREE:
         web = known_labs.free_port(WEB_PORT, taken.union(ports))
     elif web is not None and (web in taken or not known_labs.is_free(web)):
-        whose = "another lab's of yours" if web in taken else "in use"
-        context.note(f"note: port {web} is {whose}: there is no console as long as that has it (web.port in conf.json)")
+        from wire.message import Message
+
+        port = Message("console_port_of_lab", port=web) if web in taken else Message("console_port_used", port=web)
+        context.note(port)
     return words if web is None else [*words, f"--web={web}"]
 
 
@@ -183,7 +185,9 @@ def _admin(context: Context, folder: str) -> tuple[str, str | None]:
         return "", None
     if os.path.exists(f"{folder}/conf.json") and not options.force:
         return "", None  # it is refused
-    context.note("The queue is yours, on this machine without a log-in. For a lab of several people it has users.")
+    from wire.message import Message
+
+    context.note(Message("queue_is_yours"))
     name = asking.ask("Name of a first admin, who logs in from other machines, too (Enter: none)")
     if not name:
         return "", None
@@ -233,7 +237,8 @@ def _with_admin(context: Context, folder: str, words: list[str], password: str |
 def _say_ways(context: Context, conf: str, name: str, link: str | None, console: str | None) -> None:
     """How the first admin logs in: the addresses are those at which the new master will listen."""
     from client.address import load, read_conf
-    from client.cli.labs.invitation import THIS_MACHINE_ONLY, login_line, reached_at
+    from client.cli.labs.invitation import login_line, reached_at
+    from wire.message import Message
 
     bind = str(load(conf).get("bind") or LOOPBACK[1])
     place = reached_at(read_conf(conf), bind)
@@ -245,7 +250,7 @@ def _say_ways(context: Context, conf: str, name: str, link: str | None, console:
         if console is not None:
             context.say(f"  {console}#link={link}    (in a browser)")
     if is_loopback(bind):
-        context.note(THIS_MACHINE_ONLY)
+        context.note(Message("this_machine_only"))
 
 
 def _go_back(context: Context) -> int:
@@ -283,8 +288,7 @@ def _remember_old(context: Context, old: str) -> None:
                 known_labs.remember(conf)
             both = sorted(_taken(conf) & known_labs.ports_of(conf))
             if both:
-                context.note(
-                    f"note: another lab of yours has port {', '.join(map(str, both))}, too: only one of the two can "
-                    "run until you change socket_info in the conf.json of the other"
-                )
+                from wire.message import Message
+
+                context.note(Message("lab_has_port_too", ports=tuple(both)))
             return

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from client.cli.context import Context
     from client.shapes import Link
 
-THIS_MACHINE_ONLY = "note: the master listens on this machine only, until conf.json has another `bind`"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """With what a formula begins, in one program or another."""
 
@@ -33,9 +32,10 @@ def invitation(context: Context) -> Callable[[str], str]:
 def tell_reach(context: Context) -> None:
     """Say so where the lines that were made are of use on this machine only."""
     from client.address import is_loopback
+    from wire.message import Message
 
     if is_loopback(context.client.info().get("bind") or ""):
-        context.note(THIS_MACHINE_ONLY)
+        context.note(Message("this_machine_only"))
 
 
 def login_line(place: str, link: str) -> str:

@@ -55,7 +55,9 @@ def is_new_one_meant(context: Context, other: Other | None, folder: str) -> bool
         f"You have a lab already: {other}.\nIs another, new one meant, in {harmless(folder)}?"
     ):
         return True
-    context.note(f"nothing was made. The lab that is there: `{harmless(other.command)}`")
+    from wire.message import Message
+
+    context.note(Message("no_lab_made", command=other.command))
     return False
 
 
@@ -70,14 +72,13 @@ def tell(context: Context, conf: str, folder: str | None, other: Other | None) -
     context.note(f"next: {harmless(up)}")
     if other is None:
         return
+    from wire.message import Message
+
     if other.is_first:
         variable = other.why.partition(" ")[0]
-        context.note(f"note: commands use {other}, until you `unset {variable}` or give --conf {harmless(conf)}")
+        context.note(Message("lab_of_variable", lab=str(other), variable=variable, conf=conf))
     else:
-        context.note(
-            f"note: there is another lab, {other}: a command uses the lab of the folder in which it is typed, or of "
-            "--conf FILE"
-        )
+        context.note(Message("lab_of_folder", lab=str(other)))
 
 
 def _described(conf: str) -> str:

@@ -107,6 +107,8 @@ export const WORDS = {
   master_still_listens: "已请求位于 {at} 的主控停止，但它仍在监听；请看它的日志",
   web_port_is_masters: "--web：{port} 已是 {conf} 中主控的端口（socket_info）：请给出另一个",
   pinned_key_differs: "节点 {node} 出示的密钥与固定的不同：如果其机器重装过，请用 `muster node trust {node:quoted}` 查看",
+  program_left_behind: "{name} 遗留未停，现已停止",
+  master_listened_elsewhere: "主控（pid {pid}）监听的位置与 {conf} 现在所写的不同",
   program_not_ended: "无法结束 {name}（pid {pid}）：请在它运行的机器上，以它所属的用户结束它",
   program_of_unknown_lab: "{conf}：task_info：{folder}：进程 {pid} 在那里工作，而不说明 {name} 以哪个 conf.json 启动：没有动它。`ps {pid}` 显示它；`kill {pid}` 结束它",
   program_of_another_lab: "{conf}：task_info：{folder} 也是另一个实验室 {theirs} 的状态文件夹：在那里工作的 {name}（pid {pid}）属于那个实验室，没有动它。请在 task_info 中给出另一个文件夹；`muster down --conf {theirs:quoted}` 结束那一个",
