@@ -13,6 +13,7 @@ import pytest
 
 from client.api import Client
 from master.durable.failpoint import COMPACTION
+from tests.faults import in_words
 from tests.soak import seed_of
 from tests.system.lab import Lab
 from tests.waiting import until
@@ -106,7 +107,8 @@ def test_what_a_command_refuses_for_good_comes_no_more_and_the_next_is_heard(lab
         refused = client.submit("true", name="nobody", gpus=0)
         client.wait([refused], 60)
         until("it is told", lambda: "was refused for good" in lab.server_log())
-        assert "hooks    hooks.task_ended refuses for good what it is given, since " in lab.muster("status").stdout
+        told = lab.muster("status").stdout
+        assert in_words(told, "hook_refuses", hook="hooks.task_ended", count=1)
         well = client.submit("true", gpus=0)
         client.wait([well], 60)
     until("the next one is heard", lambda: [event["task"]["id"] for event in heard(lab)] == [well])
