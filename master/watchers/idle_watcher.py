@@ -113,9 +113,12 @@ class IdleWatcher:
 
 
 def last_written(path: str) -> float | None:
-    """When a log was last written, in seconds since the epoch; None where that cannot be said. For a thread."""
+    """When a log was last written, in seconds since the epoch; None where that cannot be said. For a thread. No link
+    of a user's is followed: it could lead to what they may not see, and a mark would tell when that was written."""
     try:
-        info = os.stat(path)  # noqa: PTH116
+        info = os.lstat(path)
+        if stat.S_ISLNK(info.st_mode) and info.st_uid in (0, os.geteuid()):
+            info = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
     return info.st_mtime if stat.S_ISREG(info.st_mode) else None

@@ -272,3 +272,9 @@ def test_when_a_log_was_written_is_told_of_files_only(tmp_path: Path) -> None:
     assert last_written(str(tmp_path)) is None
     assert last_written(str(tmp_path / "missing")) is None
     assert last_written("/dev/null") is None
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    assert last_written(str(link)) == 7.0
+    if os.geteuid() == 0:  # who alone makes links of others
+        os.lchown(link, 4321, 4321)
+        assert last_written(str(link)) is None
