@@ -295,9 +295,9 @@ def words_in(value: ast.expr) -> int:
 def test_no_note_of_a_command_is_worded_where_it_arises() -> None:
     worded = {
         where
-        for where, tree in trees().items()
+        for where, found in of_files().items()
         if where.startswith("client/cli/")
-        for call in calls_of(tree, {"note"})
+        for call in calls_of(found, {"note"})
         for told in call.args
         if not isinstance(told, ast.Call) and words_in(told) >= NOTE_WORDS
     }

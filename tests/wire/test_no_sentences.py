@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from tests.test_imports import ROOT, sources
+from tests.trees import ROOT, sources
 from wire.english import SENTENCES
 from wire.message import Message
 
