@@ -261,7 +261,7 @@ def _copy_file(source: str, target: str) -> int:
     with open(source, "rb", opener=_open_file) as old, open(target, "xb") as new:
         status = os.fstat(old.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file any more", source)
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), source)
         os.fchmod(new.fileno(), stat.S_IRUSR | stat.S_IWUSR)
         shutil.copyfileobj(old, new, _BLOCK)
         new.flush()

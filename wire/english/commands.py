@@ -181,4 +181,8 @@ COMMANDS: dict[str, str] = {
         "{pid}) is that lab's and was left alone. Name another folder in task_info; `muster down --conf "
         "{theirs:quoted}` ends theirs"
     ),
+    "skipped_link_of_another": "a link of another account",
+    "skipped_link_to_folder": "a link to a folder",
+    "skipped_neither": "neither file nor folder",
+    "skipped_neither_or_out": "neither file nor folder, or a link that leads out",
 }

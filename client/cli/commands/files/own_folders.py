@@ -11,6 +11,7 @@ import stat
 from contextlib import contextmanager, suppress
 
 from client.refusals import coded_error
+from wire.message import Message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +22,12 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """To put something into a folder one need not be able to list it."""
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-_NEITHER = "neither file nor folder"
 
 
 class LeftOutError(Exception):
-    """It is not to be read. `why`: in words."""
+    """It is not to be read; `why` says so."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: Message) -> None:
         super().__init__(why)
         self.why = why
 
@@ -114,16 +114,16 @@ def open_file(folder: int, name: str) -> BinaryIO:
     if stat.S_ISREG(status.st_mode):
         return _regular(os.open(name, _FILE | os.O_NOFOLLOW, dir_fd=folder))
     if not stat.S_ISLNK(status.st_mode):
-        raise LeftOutError(_NEITHER)
+        raise LeftOutError(Message("skipped_neither"))
     aim = _aim(name, folder, status)
     if aim is None:
-        raise LeftOutError("a link of another account")
+        raise LeftOutError(Message("skipped_link_of_another"))
     try:
         mode = os.stat(aim, dir_fd=folder).st_mode
     except OSError:
-        raise LeftOutError(_NEITHER) from None
+        raise LeftOutError(Message("skipped_neither")) from None
     if not stat.S_ISREG(mode):
-        raise LeftOutError("a link to a folder" if stat.S_ISDIR(mode) else _NEITHER)
+        raise LeftOutError(Message("skipped_link_to_folder") if stat.S_ISDIR(mode) else Message("skipped_neither"))
     return _regular(os.open(aim, _FILE, dir_fd=folder))
 
 
@@ -131,5 +131,5 @@ def _regular(opened: int) -> BinaryIO:
     """The file that is open. Nothing else is read: a pipe, say, would never end."""
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        raise LeftOutError(_NEITHER)
+        raise LeftOutError(Message("skipped_neither"))
     return os.fdopen(opened, "rb")

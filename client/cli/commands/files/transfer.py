@@ -17,6 +17,7 @@ from client.refusals import coded_error
 from client.text.columns import cut
 from client.text.quantities import duration, size_text
 from wire.harmless import harmless
+from wire.message import Message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _send_of(work: Transfers, folder: int, name: str, local: str, path: str) -> 
     try:
         source = own_folders.open_file(folder, name)
     except own_folders.LeftOutError as error:
-        work.skip(local, error.why)
+        work.skip(local, str(error.why))
         return
     with source:
         _sent(work, local, path, source)
@@ -180,7 +181,7 @@ def _get_one(work: Transfers, path: str, local: str) -> None:
             elif entry["kind"] == "file":
                 work.attempt(here, partial(_fetch_beneath, work, there, top, local, names))
             else:
-                work.skip(there, "neither file nor folder, or a link that leads out")
+                work.skip(there, str(Message("skipped_neither_or_out")))
 
 
 def _fetch_beneath(work: Transfers, path: str, top: int, local: str, names: list[str]) -> None:

@@ -112,4 +112,8 @@ export const WORDS = {
   program_not_ended: "无法结束 {name}（pid {pid}）：请在它运行的机器上，以它所属的用户结束它",
   program_of_unknown_lab: "{conf}：task_info：{folder}：进程 {pid} 在那里工作，而不说明 {name} 以哪个 conf.json 启动：没有动它。`ps {pid}` 显示它；`kill {pid}` 结束它",
   program_of_another_lab: "{conf}：task_info：{folder} 也是另一个实验室 {theirs} 的状态文件夹：在那里工作的 {name}（pid {pid}）属于那个实验室，没有动它。请在 task_info 中给出另一个文件夹；`muster down --conf {theirs:quoted}` 结束那一个",
+  skipped_link_of_another: "其他账户的链接",
+  skipped_link_to_folder: "指向文件夹的链接",
+  skipped_neither: "既不是文件也不是文件夹",
+  skipped_neither_or_out: "既不是文件也不是文件夹，或是指向外面的链接",
 };
