@@ -91,7 +91,7 @@ def test_what_is_told_is_what_the_session_can_tell_whatever_its_port(tmp_path: P
         async with InProcess(tmp_path) as master:
             transport = Transport(is_tls=False, is_slow=False)
             streams, core = master.port_server.streams, master.core
-            made: Any = {"port": "socket.of.another.kind", "address": "here", "room": ROOM}
+            made: Any = {"port": "socket.of.another.kind", "address": "here", "room": lambda: ROOM}
             buffer = SendBuffer(
                 cast("asyncio.Transport", transport),
                 streams,
