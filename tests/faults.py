@@ -71,7 +71,8 @@ def in_words(text: str, key: str, /, **values: Value) -> bool:
 
 
 def sentence_of(key: str, sentences: Mapping[str, str], /, **values: Value) -> re.Pattern[str]:
-    """Return what finds the sentence of `key` in the language of `sentences`."""
+    """Return what finds the sentence of `key` in the language of `sentences`. A page has no backticks: what one types
+    is set as code there."""
     pieces: list[str] = []
     for literal, name, form, conversion in Formatter().parse(sentences[key]):
         pieces.append(re.escape(literal))
@@ -80,7 +81,7 @@ def sentence_of(key: str, sentences: Mapping[str, str], /, **values: Value) -> r
             pieces.append(re.escape(worded(Message(key, **values), {key: shape})))
         elif name is not None:
             pieces.append(".*?")
-    return re.compile("".join(pieces), re.DOTALL)
+    return re.compile("".join(pieces).replace("`", "`?"), re.DOTALL)
 
 
 def refused(act: Callable[[], object]) -> Message:
